@@ -1,0 +1,19 @@
+"""The softmax focus."""
+
+from regard.attention.base import Focus, focuses
+from regard.masks import masked_softmax
+from regard.shapes import Bool, Float, Tensor
+
+
+@focuses.register("softmax")
+class Softmax(Focus):
+    r"""Weights proportional to the exponential of the score (Bahdanau et al. 2014, equation 6).
+
+    .. math:: \alpha_{ij} = \exp(e_{ij}) / \sum_k \exp(e_{ik})
+
+    Differs from the paper: the sum is over real positions alone, so padding gets exactly nothing.
+    """
+
+    def forward(self, scores: Float[Tensor, "B T S"], allowed: Bool[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
+        """Normalise each row over what is allowed."""
+        return masked_softmax(scores, allowed)

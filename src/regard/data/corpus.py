@@ -1,0 +1,256 @@
+"""Parallel corpora as streams of pairs, from files, standard input or what is embedded.
+
+A corpus can be passed over as often as one likes, holds one line at a time in memory, and checks each: what is wrong
+with it raises a DataError that names the file and the line.
+"""
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from regard.data.alignments import parse_alignment
+from regard.data.embedded import SPLITS, corpora, default_size
+from regard.data.lines import STDIN, LineFile, open_lines
+from regard.data.pair import Pair
+from regard.errors import ConfigError, DataError, did_you_mean
+
+_FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
+
+
+class Corpus(ABC):
+    """Pairs that can be streamed again and again; `name` is what messages call it."""
+
+    name: str
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Pair]: ...
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return what changes whenever the pairs may have changed, without reading them all."""
+
+
+class _Files(Corpus):
+    """What corpora of files share: no pair is empty, and neither is the corpus."""
+
+    def __init__(self, name: str, files: Sequence[LineFile]) -> None:
+        self.name = name
+        self.files = tuple(files)
+
+    @abstractmethod
+    def _pairs(self) -> Iterator[Pair]: ...
+
+    def __iter__(self) -> Iterator[Pair]:
+        empty = True
+        for pair in self._pairs():
+            empty = False
+            yield pair
+        if empty:
+            raise DataError(f"{self.name} is empty: there is nothing to learn from.")
+
+    def identity(self) -> str:
+        return "\n".join((type(self).__name__, *(file.identity for file in self.files)))
+
+
+class ParallelFiles(_Files):
+    """Line n of one file belongs to line n of the other; a third file may hold the alignments."""
+
+    def __init__(self, files: Sequence[LineFile]) -> None:
+        super().__init__(" and ".join(file.name for file in files[:2]), files)
+
+    def _pairs(self) -> Iterator[Pair]:
+        for number, lines in enumerate(zip_longest(*self.files), start=1):
+            if None in lines:
+                raise self._unequal(number, lines)
+            source, target = lines[0], lines[1]
+            self._check_empty(number, source, target)
+            alignment = None
+            if len(lines) == 3:
+                alignment = parse_alignment(lines[2], source, target, self.files[2].at(number))
+            yield Pair(source, target, alignment)
+
+    def _unequal(self, number: int, lines: Sequence[str | None]) -> DataError:
+        """Count on in what is left, so that the message can give both counts."""
+        short = next(file for file, line in zip(self.files, lines, strict=True) if line is None)
+        long = next(file for file, line in zip(self.files, lines, strict=True) if line is not None)
+        count = sum(1 for _ in long)
+        return DataError(
+            f"{long.name} has {count:,} lines but {short.name} has {number - 1:,}: the files must pair line by line."
+        )
+
+    def _check_empty(self, number: int, source: str, target: str) -> None:
+        if source.strip() and target.strip():
+            return
+        first, second = self.files[:2]
+        if not source.strip() and not target.strip():
+            raise DataError(
+                f"{first.at(number)}: empty, and so is {second.at(number)}. Remove the line from both files."
+            )
+        empty, full = (first, second) if not source.strip() else (second, first)
+        raise DataError(
+            f"{empty.at(number)}: empty, but {full.at(number)} is not. Fill it in, or remove the line from both files."
+        )
+
+
+class Table(_Files):
+    """One line is source TAB target, and TAB alignment where there is one."""
+
+    def _pairs(self) -> Iterator[Pair]:
+        (file,) = self.files
+        for number, line in enumerate(file, start=1):
+            at = file.at(number)
+            columns = line.split("\t")
+            if len(columns) not in (2, 3):
+                got = "no tab" if len(columns) == 1 else f"{len(columns) - 1} tabs"
+                raise DataError(f"{at}: {got}. A line is source TAB target, or source TAB target TAB alignment.")
+            _check_sides(at, columns[0], columns[1])
+            alignment = parse_alignment(columns[2], columns[0], columns[1], at) if len(columns) == 3 else None
+            yield Pair(columns[0], columns[1], alignment)
+
+
+class Records(_Files):
+    """One line is a JSON object with `source` and `target`, and `alignment` where there is one."""
+
+    def _pairs(self) -> Iterator[Pair]:
+        (file,) = self.files
+        for number, line in enumerate(file, start=1):
+            at = file.at(number)
+            record = _parse_object(line, at)
+            source, target = (_text_of(record, key, at) for key in ("source", "target"))
+            _check_sides(at, source, target)
+            alignment = None
+            if record.get("alignment") is not None:
+                alignment = parse_alignment(_text_of(record, "alignment", at), source, target, at)
+            yield Pair(source, target, alignment)
+
+
+class Embedded(Corpus):
+    """A corpus that the package makes itself, from a seed."""
+
+    def __init__(self, name: str, split: str, size: int, seed: int) -> None:
+        self.name = f"{name}:{split}:{size}"
+        self._made = (name, split, size, seed)
+
+    def __iter__(self) -> Iterator[Pair]:
+        name, split, size, seed = self._made
+        return corpora[name](split, size, seed)
+
+    def identity(self) -> str:
+        """Take in the first pairs, so that a release that makes other pairs from the same seed is noticed."""
+        digest = blake2b(digest_size=16)
+        for pair in islice(self, 200):
+            digest.update(f"{pair.source}\t{pair.target}\n".encode())
+        return f"{self._made} {digest.hexdigest()}"
+
+
+def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Corpus:
+    """Open a corpus that is given in any of its forms.
+
+    `parts` is two parallel files (and a third one with alignments), or one TSV or JSONL file, or `-` for standard
+    input, or an embedded name. An embedded name may be followed by a size and a split of its own: `phrasebook:20000`,
+    `phrasebook:test:200`; `split` and `seed` are for these alone.
+    """
+    if not parts:
+        raise DataError(f"No corpus given. {_FORMS} ({', '.join(corpora)}).")
+    if len(parts) > 3:
+        raise DataError(f"A corpus of {len(parts)} files: {', '.join(parts)}. {_FORMS}.")
+    if len(parts) > 1:
+        return _open_parallel(parts)
+    (given,) = parts
+    name, *details = given.split(":")
+    if name in corpora:
+        return _open_embedded(given, name, details, split, seed)
+    if given != STDIN and not os.path.lexists(given) and not Path(given).suffix and os.sep not in given:
+        hint = did_you_mean(name, corpora) or did_you_mean(given, sorted(os.listdir()))
+        raise DataError(f"No corpus {given!r}: neither a file nor one of {', '.join(sorted(corpora))}.{hint}")
+    return _open_single(open_lines(given))
+
+
+def _open_parallel(parts: Sequence[str]) -> Corpus:
+    if STDIN in parts:
+        raise DataError("Standard input (-) goes alone: send TSV or JSONL, with source and target in each line.")
+    files = [open_lines(part) for part in parts]
+    for i, first in enumerate(parts):
+        for second in parts[i + 1 :]:
+            if os.path.samefile(first, second):
+                also = "" if first == second else f" ({first} and {second} are one file)"
+                raise DataError(f"{first} is given twice{also}: source and target must be two files.")
+    return ParallelFiles(files)
+
+
+def _open_embedded(given: str, name: str, details: Sequence[str], split: str, seed: int) -> Corpus:
+    size = None
+    for detail in details:
+        if detail in SPLITS:
+            split = detail
+        elif detail.isdecimal() and int(detail) > 0:
+            size = int(detail)
+        else:
+            raise ConfigError(
+                f"{detail!r} in {given!r} is neither a number of pairs nor a split ({', '.join(SPLITS)}). "
+                f"Write for instance {name}:20000."
+            )
+    return Embedded(name, split, default_size(split) if size is None else size, seed)
+
+
+def _open_single(file: LineFile) -> Corpus:
+    """Go by the file's ending, else by its first line."""
+    endings = [ending for ending in Path(file.name).suffixes if ending not in (".gz", ".xz")]
+    ending = endings[-1].lower() if endings else ""
+    if ending == ".tsv":
+        return Table(file.name, [file])
+    if ending in (".jsonl", ".ndjson"):
+        return Records(file.name, [file])
+    first = next(iter(file), None)
+    if first is None:
+        raise DataError(f"{file.name} is empty: there is nothing to learn from.")
+    if first.lstrip().startswith("{"):
+        return Records(file.name, [file])
+    if "\t" in first:
+        return Table(file.name, [file])
+    raise DataError(
+        f"{file.name} is neither TSV (source TAB target) nor JSONL by its first line. "
+        "For parallel text, give two files: the source and the target."
+    )
+
+
+def _check_sides(at: str, source: str, target: str) -> None:
+    empty = [side for side, text in (("source", source), ("target", target)) if not text.strip()]
+    if empty:
+        raise DataError(f"{at}: the {' and the '.join(empty)} is empty. Fill it in, or remove the line.")
+
+
+def _parse_object(line: str, at: str) -> dict[str, Any]:
+    if not line.strip():
+        raise DataError(f"{at}: empty. Remove the line.")
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{at}: not JSON ({error.msg}, column {error.colno}).") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{at}: not JSON that can be read.") from None
+    if not isinstance(record, dict):
+        raise DataError(f'{at}: not an object. A line is {{"source": "…", "target": "…"}}.')
+    return record
+
+
+def _text_of(record: dict[str, Any], key: str, at: str) -> str:
+    if key not in record:
+        hint = did_you_mean(key, record)
+        raise DataError(f'{at}: no "{key}".{hint} A line is {{"source": "…", "target": "…"}}.')
+    text = record[key]
+    if not isinstance(text, str):
+        raise DataError(f'{at}: "{key}" is {json.dumps(text, ensure_ascii=False)[:40]}, not a string.')
+    if "\0" in text:
+        raise DataError(f'{at}: "{key}" holds a NUL character (\\u0000). Remove it.')
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        raise DataError(f'{at}: "{key}" holds half a character (\\u{code:04x}, a lone surrogate).') from None
+    return text

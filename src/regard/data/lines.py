@@ -1,0 +1,172 @@
+"""Files as streams of lines: plain, .gz or .xz, with one clear message for whatever cannot be read.
+
+A file is opened anew for each pass and never held in memory. What can be read only once (standard input, a pipe) is
+spooled to an anonymous temporary file first.
+"""
+
+import gzip
+import io
+import lzma
+import os
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO
+
+from regard.errors import DataError, did_you_mean
+
+STDIN = "-"
+LONGEST_LINE = 1 << 24
+"""Bytes; a longer line is taken for a file that is not text, so that it cannot fill the memory."""
+
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+_NOT_READ = {
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"PK\x03\x04": "zip",
+}
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class LineFile:
+    """A text file to be read in as many passes as one likes; `identity` changes when its content does."""
+
+    name: str
+    identity: str
+    open_raw: Callable[[], IO[bytes]]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines as text, without their ends (LF or CR LF) and without a byte order mark."""
+        for number, line in enumerate(self._raw_lines(), start=1):
+            if len(line) >= LONGEST_LINE:
+                raise DataError(f"{self.at(number)}: longer than {LONGEST_LINE >> 20} MB. Is this a text file?")
+            if number == 1 and line.startswith(_BOM):
+                line = line[len(_BOM) :]
+            # Before the NUL check: UTF-16 is full of NULs, and its byte order mark is not UTF-8.
+            if number == 1 and line.startswith(_UTF16_BOMS):
+                raise DataError(f"{self.name} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 {self.name}")
+            if b"\0" in line:
+                raise DataError(f"{self.at(number)}: a NUL byte. Is this a text file? Remove the byte if it is.")
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x}, the line's {error.start + 1:,}th). "
+                    f"Convert the file, for instance: iconv -f LATIN1 -t UTF-8 {self.name}"
+                ) from None
+            yield text.removesuffix("\n").removesuffix("\r")
+
+    def at(self, number: int) -> str:
+        """Name a line of the file, as all messages do."""
+        return f"{self.name}, line {number:,}"
+
+    def _raw_lines(self) -> Iterator[bytes]:
+        try:
+            with self.open_raw() as raw, _decompressed(self.name, raw) as stream:
+                while line := stream.readline(LONGEST_LINE):
+                    yield line
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+            raise DataError(f"{self.name} is cut short or damaged ({error}). Fetch or compress it again.") from None
+        except OSError as error:
+            raise _unreadable(self.name, error) from None
+
+
+def open_lines(given: str) -> LineFile:
+    """Find a file, or spool standard input (`-`) or a pipe, so that it can be read line by line, again and again."""
+    if given == STDIN:
+        return _spool("standard input", sys.stdin.buffer)
+    path = Path(given)
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise DataError(f"{given} is a folder, not a file.{_files_in(path)}")
+        if stat.S_ISREG(status.st_mode):
+            with path.open("rb"):  # so that a file nobody may read is told before anything is done
+                pass
+            identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+            return LineFile(given, identity, lambda: path.open("rb"))
+        with path.open("rb") as pipe:
+            return _spool(given, pipe)
+    except FileNotFoundError:
+        raise DataError(f"No file {given!r}.{_near(path)}") from None
+    except OSError as error:
+        raise _unreadable(given, error) from None
+
+
+def _unreadable(name: str, error: OSError) -> DataError:
+    return DataError(f"Cannot read {name}: {(error.strerror or str(error)).lower()}.")
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" There is no folder {str(path.parent)!r} either."
+    return did_you_mean(path.name, sorted(entry.name for entry in path.parent.iterdir()))
+
+
+def _files_in(folder: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    except OSError:
+        names = []
+    if not names:
+        return " Give the files themselves."
+    shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    return f" Give the files themselves; it holds {shown}"
+
+
+def _decompressed(name: str, raw: IO[bytes]) -> IO[bytes]:
+    """Undo the compression that the first bytes tell of, whatever the file is called."""
+    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
+    start = buffered.peek(8)[:8]
+    if start.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
+    if start.startswith(_XZ):
+        return lzma.LZMAFile(buffered)
+    for magic, kind in _NOT_READ.items():
+        if start.startswith(magic):
+            raise DataError(f"{name} is {kind} data. Text, .gz and .xz are read: unpack it first.")
+    for ending, kind in ((".gz", "gzip"), (".xz", "xz")):
+        if start and name.endswith(ending):
+            raise DataError(f"{name} is not {kind} data. If it is plain text, rename it without {ending}.")
+    return buffered
+
+
+def _spool(name: str, stream: IO[bytes]) -> LineFile:
+    """Copy what can be read only once to a temporary file that has no name and leaves nothing behind."""
+    spooled = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the corpus does
+    digest = blake2b(digest_size=16)
+    try:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+            spooled.write(chunk)
+        spooled.flush()
+    except OSError as error:
+        raise DataError(
+            f"Cannot keep {name} in {tempfile.gettempdir()}: {(error.strerror or str(error)).lower()}. "
+            "Set TMPDIR to a folder with more room."
+        ) from None
+    return LineFile(name, f"{name} {digest.hexdigest()}", lambda: io.BufferedReader(_Pass(spooled)))
+
+
+class _Pass(io.RawIOBase):
+    """One pass over a shared file with a place of its own, so that several passes can run at once."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        chunk = os.pread(self._file.fileno(), len(buffer), self._place)
+        buffer[: len(chunk)] = chunk
+        self._place += len(chunk)
+        return len(chunk)

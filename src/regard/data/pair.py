@@ -1,0 +1,30 @@
+"""What a parallel corpus is made of: pairs of texts, some with a gold word alignment."""
+
+from dataclasses import dataclass, field
+
+Links = frozenset[tuple[int, int]]
+"""Links `(i, j)` from source word i to target word j, counted from 0; words are what white space separates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A gold alignment: links that must be there, and links that may be (Och & Ney 2003). `possible` holds `sure`."""
+
+    sure: Links
+    possible: Links
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "possible", self.possible | self.sure)
+
+    def __str__(self) -> str:
+        """Write it as `i-j` for sure and `ipj` for possible links, both counted from 0."""
+        return " ".join(f"{i}{'-' if (i, j) in self.sure else 'p'}{j}" for i, j in sorted(self.possible))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source text and its target text, as raw as the user wrote them."""
+
+    source: str
+    target: str
+    alignment: Alignment | None = field(default=None, compare=False)

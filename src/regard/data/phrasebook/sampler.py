@@ -1,0 +1,281 @@
+"""Draws noun phrases and what surrounds verbs: the choices that make a tree, given how many words it may have."""
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from regard.data.phrasebook import combinations as c
+from regard.data.phrasebook import lexicon as x
+from regard.data.phrasebook.lexicon import Adjective, Fixed, Name, Noun
+from regard.data.phrasebook.tree import (
+    HE, I, SHE, THEY, WE, YOU, Couple, Nominal, Phrase, Prepositional, Pronoun, Quality, Tense,
+)  # fmt: skip
+from regard.data.phrasebook.verbs import Verb
+
+T = TypeVar("T")
+
+_OWN = ("my", "my", "his", "her", "our", "your", "their")
+_PEOPLE = (HE, SHE, I, YOU, WE, THEY, HE, SHE)
+
+
+class Draw:
+    """Random choices from one generator; uses `random()` alone, the one method that Python promises never to change."""
+
+    def __init__(self, rng: random.Random, train: bool) -> None:
+        self.random = rng.random
+        self.train = train
+        self.reserved = 0
+        """How many reserved combinations were drawn."""
+        self.room = 0
+        """How many English words the sentence may still have, about."""
+        self.women = False
+        """Whether a feminine plural was named: "they" is always "ils", so it must not seem to take that up."""
+
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[int(self.random() * len(options))]
+
+    def one_of(self, options: c.Options[T]) -> T | None:
+        """Draw from what is free; where text is held out, half the time from what is reserved. None if empty."""
+        if not self.train and options.reserved and self.random() < 0.5:
+            self.reserved += 1
+            return self.pick(options.reserved)
+        return self.pick(options.free) if options.free else None
+
+    # ------------------------------------------------------------------------------------------- nouns
+
+    def person(self, short: bool = False) -> Phrase:
+        """Draw a subject that is a person."""
+        u = self.random()
+        if u < (0.6 if short else 0.35):
+            return self.pronoun()
+        if u < (0.8 if short else 0.5):
+            self.room -= 1
+            return self.pick(x.PEOPLE)
+        if u < 0.57 and self.room > 9:
+            return self.couple()
+        return self.nominal(self.pick(c.PERSONS), "subject")
+
+    def pronoun(self) -> Pronoun:
+        pronoun = self.pick(_PEOPLE)
+        if pronoun is THEY and self.women:
+            pronoun = HE
+        self.room -= 1
+        return pronoun
+
+    def couple(self) -> Couple:
+        left: Nominal | Name = self.pick(x.PEOPLE)
+        right: Nominal | Name = self.nominal(self.pick(c.PERSONS), "bare")
+        if self.chance(0.4):
+            left, right = right, left
+        self.room -= 2
+        return Couple(left, right)
+
+    def nominal(self, noun: Noun, use: str, articles: str = "any", denied: bool = False) -> Nominal:
+        """Draw a noun phrase about `noun`. `use` is "subject", "object", "place", "alone" or "bare" (no adornment)."""
+        mass = "mass" in noun.tags
+        plural = not mass and use != "place" and self.chance(0.35 if use != "bare" else 0.15)
+        node = Nominal(noun, plural)
+        self._determine(node, use, articles, denied, mass)
+        self.room -= 2
+        if plural and noun.feminine:
+            self.women = True
+        if use == "alone" or (self.room > 1 and use != "bare" and self.chance(0.15 + 0.02 * min(self.room, 15))):
+            self._describe(node)
+        return node
+
+    def _determine(self, node: Nominal, use: str, articles: str, denied: bool, mass: bool) -> None:
+        tags = node.noun.tags
+        u = self.random()
+        if "kin" in tags and articles != "indefinite":
+            node.determiner = self.pick(_OWN)
+            if not node.plural and use != "bare" and u < 0.2:
+                node.determiner, node.owner = "", self.pick(x.PEOPLE)
+            return
+        indefinite = articles == "indefinite" or (
+            articles == "any" and u < {"subject": 0.12, "object": 0.45, "place": 0.15, "alone": 0.4, "bare": 0.1}[use]
+        )
+        if indefinite and use != "subject" or (indefinite and not denied):
+            self._indefinite(node, denied, mass, use)
+        elif u > 0.93 and use in ("object", "alone") and not mass and not tags & {"place", "person", "part"}:
+            self._owned(node)
+        elif u > 0.83:
+            node.determiner = "these" if node.plural else "this"
+        elif u > 0.68 and not tags & {"royal", "plain", "at", "on", "city", "village", "street", "bridge", "tree", "river"}:
+            node.determiner = self.pick(_OWN)
+        elif u > 0.64 and node.plural and use == "subject" and not denied:
+            node.determiner = "all the"
+        elif u > 0.61 and node.plural and use != "place":
+            node.count = self._number(12)
+
+    def _indefinite(self, node: Nominal, denied: bool, mass: bool, use: str) -> None:
+        if mass:
+            node.determiner = "some"
+        elif not node.plural:
+            node.determiner = "every" if use == "subject" and self.chance(0.3) else "a"
+        elif denied:
+            node.determiner = "some"
+        else:
+            u = self.random()
+            if u < 0.45:
+                node.determiner = "some"
+            elif u < 0.6:
+                node.determiner = "many"
+            else:
+                node.determiner, node.count = "", self._number(99)
+
+    def _number(self, largest: int) -> int:
+        return 2 + int(self.random() * (9 if largest < 20 or self.chance(0.6) else largest - 1))
+
+    def _owned(self, node: Nominal) -> None:
+        node.determiner = ""
+        self.room -= 1
+        if self.chance(0.5):
+            node.owner = self.pick(x.PEOPLE)
+        else:
+            noun = self.pick(c.PERSONS)
+            node.owner = Nominal(noun, False, self.pick(_OWN) if "kin" in noun.tags else "the")
+
+    def _describe(self, node: Nominal) -> None:
+        """Add one adjective, or one that goes before the French noun and a color."""
+        noun, u = node.noun, self.random()
+        self.room -= 1
+        if u < 0.07 and node.determiner == "the" and not node.count:
+            node.before = self.one_of(c.ORDINAL_BEFORE[noun])
+        elif u < 0.5:
+            node.before = self.one_of(c.BEFORE[noun])
+            if node.before and not node.owner and self.room > 2 and self.chance(0.25):
+                node.after = self.one_of(c.COLORED[noun])
+                self.room -= node.after is not None
+        else:
+            node.after = self.one_of(c.AFTER[noun])
+        single = (node.before is None) != (node.after is None)
+        if single and node.determiner == "a" and not (node.after and node.after.en in x.COLORS) and self.chance(0.15):
+            node.very = node.after is None or node.after.en not in ("open", "closed", "broken")
+
+    def quality(self, subject: Phrase) -> Quality | None:
+        """Draw what the subject is said to be."""
+        if isinstance(subject, Nominal):
+            options = c.PREDICATE[subject.noun]
+        else:
+            options = _OF_PEOPLE
+        # What the noun is called already need not be said of it again ("the old man is old").
+        used = (subject.before, subject.after) if isinstance(subject, Nominal) else ()
+        first = self.one_of(options)
+        if first is None or first in used:
+            return None
+        self.room -= 1
+        very = self.chance(0.2) and first.en not in _ABSOLUTE
+        if self.room > 1 and self.chance(0.2):
+            second = self.one_of(options)
+            if second and second not in used and _compatible(first, second):
+                self.room -= 2
+                return Quality((first, second), False)
+        self.room -= very
+        return Quality((first,), very)
+
+    # ------------------------------------------------------------------------- what surrounds the verb
+
+    def place(self, to_reach: bool = False) -> Prepositional:
+        """Draw a place to be in, or, with `to_reach`, one to go to or arrive at."""
+        self.room -= 1
+        u = self.random()
+        if u < 0.15:
+            self.room -= 1
+            return Prepositional("to" if to_reach else "in", "à", self.pick(x.CITIES))
+        if to_reach:
+            return Prepositional("to", "à", self.nominal(self.pick(c.AT), "place", "definite"))
+        if u < 0.45:
+            return Prepositional("in", "dans", self.nominal(self.pick(c.INSIDE), "place"))
+        if u < 0.55:
+            return Prepositional("at", "à", self.nominal(self.pick(c.AT), "place", "definite"))
+        if u < 0.63:
+            return Prepositional("on", "sur", self.nominal(self.pick(c.ON[-3:]), "place", "definite"))
+        if u < 0.7:
+            return Prepositional("under", "sous", self.nominal(self.pick(c.BENEATH[2:]), "place", "definite"))
+        en, fr = self.pick((("near", "près de"), ("behind", "derrière"), ("in front of", "devant")))
+        if en == "in front of":
+            self.room -= 2
+        return Prepositional(en, fr, self.nominal(self.pick(c.WHEREABOUTS), "place", "definite"))
+
+    def spot(self) -> Prepositional:
+        """Draw a place where a small thing may lie."""
+        self.room -= 1
+        u = self.random()
+        if u < 0.4:
+            return Prepositional("on", "sur", self.nominal(self.pick(c.ON[:3]), "place", "definite"))
+        if u < 0.6:
+            return Prepositional("under", "sous", self.nominal(self.pick(c.BENEATH), "place", "definite"))
+        return Prepositional("in", "dans", self.nominal(self.pick(c.INSIDE[:4]), "place", "definite"))
+
+    def company(self, subject: Phrase) -> Prepositional:
+        """Draw somebody to do it with, other than the subject."""
+        self.room -= 1
+        u = self.random()
+        if u < 0.3 and not isinstance(subject, Pronoun):
+            return Prepositional("with", "avec", self.pronoun())
+        if u < 0.55:
+            self.room -= 1
+            names = [n for n in x.PEOPLE if n is not subject]
+            return Prepositional("with", "avec", self.pick(names))
+        return Prepositional("with", "avec", self.nominal(self.pick(c.PERSONS), "bare", "definite"))
+
+    def time(self, tense: Tense, stative: bool) -> Fixed | None:
+        """Draw a time that goes with the tense. A habit would turn the French past into an imperfect, so the simple
+        past never has one."""
+        options = _TIMES.get((tense, stative), ())
+        if not options:
+            return None
+        chosen = self.pick(options)
+        if chosen == "day":
+            expression = self.pick(x.ON_DAY)
+        elif chosen == "hour":
+            expression = self.pick(x.AT_HOUR)
+        elif chosen == "month":
+            expression = self.pick(x.IN_MONTH)
+        elif chosen == "date":
+            month = int(self.random() * 12)
+            if self.chance(0.5):
+                expression = x.date_in_words(1 + int(self.random() * 10), month)
+            else:
+                expression = x.date_in_digits(1 + int(self.random() * 28), month)
+        else:
+            assert isinstance(chosen, Fixed)
+            expression = chosen
+        self.room -= len(expression.en)
+        return expression
+
+
+_ABSOLUTE = frozenset("open closed broken empty".split()) | x.COLORS
+_FOR_PEOPLE = frozenset("happy sad tired sick kind rich".split())
+_OF_PEOPLE: c.Options[Adjective] = c.Options(tuple(a for a in x.ADJECTIVES if a.en in _FOR_PEOPLE), ())
+_OPPOSED = (
+    {"happy", "sad", "sick"}, {"big", "small"}, {"old", "young", "new"}, {"good", "bad"}, {"clean", "dirty", "fresh"},
+    {"open", "closed", "broken"}, {"hot", "cold", "fresh"}, {"beautiful", "pretty"}, {"heavy", "small"}, {"quiet", "dangerous"},
+    {"empty", "open", "closed"}, {"famous", "quiet"},
+)  # fmt: skip
+
+
+def _compatible(first: Adjective, second: Adjective) -> bool:
+    pair = {first.en, second.en}
+    return len(pair) == 2 and len(pair & x.COLORS) < 2 and not any(pair <= group for group in _OPPOSED)
+
+
+_Time = Fixed | str
+_DATED: tuple[_Time, ...] = ("day", "hour", "date", "month")
+_TIMES: dict[tuple[Tense, bool], tuple[_Time, ...]] = {
+    (Tense.PRESENT, False): (x.EVERY_DAY, x.MORNING, x.EVENING, "hour"),
+    (Tense.PROGRESSIVE, False): (x.NOW, x.TODAY),
+    (Tense.PAST, False): (x.YESTERDAY, x.YESTERDAY, x.LAST_WEEK, x.LAST_YEAR, *_DATED),
+    (Tense.PERFECT, False): (x.TODAY,),
+    (Tense.WAS_ING, False): (x.YESTERDAY, "hour"),
+    (Tense.USED_TO, False): (x.EVERY_DAY, x.MORNING, x.EVENING),
+    (Tense.FUTURE, False): (x.TOMORROW, x.TOMORROW, x.NEXT_WEEK, x.NEXT_YEAR, x.THIS_EVENING, *_DATED),
+}
+
+
+def fits(subject: Phrase, verb: Verb) -> bool:
+    """Tell whether somebody named or a pronoun may do what the verb says."""
+    return "person" in verb.subjects or not isinstance(subject, Name | Pronoun)

@@ -1,0 +1,183 @@
+"""SentencePiece's two ways to cut words into pieces: byte pair encoding (Sennrich et al. 2016) and the unigram model
+(Kudo 2018). What no piece covers is spelt in bytes, so there is no unknown text.
+
+Nothing is normalised: `decode(encode(text)) == text` for every text.
+"""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, Self
+
+from regard.data.tokenizers.base import Tokenizer, is_mark, kinds
+from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
+from regard.errors import DataError
+
+_SPACE: Final = "▁"
+"""SentencePiece writes this for a space, and so would give a space back for it. It is escaped, by means of a
+character that Unicode reserves for the inside of programs; this in turn is escaped by doubling it."""
+_ESCAPE: Final = "\ufdd0"
+_ESCAPED_SPACE: Final = "\ufdd0\ufdd1"
+
+_THREADS: Final = 4
+"""The sums of the unigram model depend on how its work is shared out: a fixed number gives one result everywhere."""
+_LONGEST: Final = 1_000
+"""Characters. SentencePiece would leave out what is longer than 4192 bytes: longer texts are learnt from in parts."""
+_BYTES: Final = 256
+
+
+class Subwords(Tokenizer):
+    """A SentencePiece model; `model` is the content of its .model file."""
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError("not a SentencePiece model") from None
+        marks = (self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id())
+        if marks != (PAD, UNK, BOS, EOS):
+            raise ValueError(f"its marks have the ids {marks}")
+        self._bytes = {i: i - len(MARKS) for i in range(self.size) if self._processor.is_byte(i)}
+
+    @property
+    def size(self) -> int:
+        """Count the pieces, the bytes and the marks."""
+        return int(self._processor.get_piece_size())
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Cut texts into pieces, on all processors at once."""
+        return self._processor.encode([_escape(text) for text in texts], out_type=int)  # type: ignore[no-any-return]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Put pieces together; bytes that make no character read �."""
+        return _unescape(self._processor.decode([int(i) for i in ids if not is_mark(i)]))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Show the piece, ▁ for a space; a byte as <0xC3>."""
+        return [_unescape(self._processor.id_to_piece(int(i))) for i in ids]
+
+    def surfaces(self, ids: Sequence[int]) -> list[str]:
+        """Text of bytes goes to the first byte of each character; the others add nothing."""
+        surfaces = []
+        for i in ids:
+            if is_mark(i):
+                surfaces.append("")
+            else:
+                surfaces.append(_unescape(self._processor.id_to_piece(int(i)).replace(_SPACE, " ")))
+        for start, end in _runs([i in self._bytes for i in ids]):
+            surfaces[start:end] = _spread(bytes(self._bytes[i] for i in ids[start:end]))
+        return surfaces
+
+    def to_bytes(self) -> bytes:
+        """Give the content of the .model file."""
+        return self._model
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read the content of a .model file."""
+        return cls(content)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocabulary: int) -> Self:
+        """Learn pieces. Where the texts do not yield as many as asked for, the vocabulary is smaller."""
+        texts = [part for text in texts for part in _parts(_escape(text))]
+        if not texts:
+            raise DataError("There is no text to learn a vocabulary from.")
+        model = io.BytesIO()
+        _run_trainer(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type=cls.kind,
+            vocab_size=vocabulary,
+            character_coverage=_coverage(texts, (vocabulary - len(MARKS) - _BYTES) // 2),
+        )
+        return cls(model.getvalue())
+
+
+@kinds.register("bpe")
+class BytePairs(Subwords):
+    """Merges the pair of pieces that is most frequent, again and again (Sennrich et al. 2016)."""
+
+    kind = "bpe"
+
+
+@kinds.register("unigram")
+class Unigram(Subwords):
+    """Keeps the pieces whose probabilities explain the texts best (Kudo 2018)."""
+
+    kind = "unigram"
+
+
+def _run_trainer(**settings: Any) -> None:
+    import sentencepiece
+
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            **settings,
+            hard_vocab_limit=False,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_surface=MARKS[UNK],
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise DataError(
+            f"SentencePiece cannot learn {settings['model_type']} pieces from this corpus: {error}"
+        ) from None
+
+
+def _coverage(texts: Sequence[str], most: int) -> float:
+    """Return the share of text that the commonest characters make up; the others are left to the bytes.
+
+    All are kept where they take up no more than half of the vocabulary: else the pieces would have no room.
+    """
+    counts = Counter(chain.from_iterable(texts))
+    if len(counts) <= most:
+        return 1.0
+    return sum(count for _, count in counts.most_common(most)) / counts.total()
+
+
+def _escape(text: str) -> str:
+    if _SPACE in text or _ESCAPE in text:
+        return text.replace(_ESCAPE, _ESCAPE + _ESCAPE).replace(_SPACE, _ESCAPED_SPACE)
+    return text
+
+
+def _unescape(text: str) -> str:
+    if _ESCAPE in text:
+        return re.sub(f"{_ESCAPE}([\ufdd0\ufdd1])", lambda found: _ESCAPE if found[1] == _ESCAPE else _SPACE, text)
+    return text
+
+
+def _parts(text: str) -> Iterator[str]:
+    return (text[start : start + _LONGEST] for start in range(0, len(text), _LONGEST))
+
+
+def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each stretch of true flags."""
+    start = None
+    for place, flag in enumerate([*flags, False]):
+        if flag and start is None:
+            start = place
+        elif not flag and start is not None:
+            yield start, place
+            start = None
+
+
+def _spread(spelt: bytes) -> list[str]:
+    surfaces = []
+    for character in spelt.decode("utf-8", "surrogateescape"):
+        length = len(character.encode("utf-8", "surrogateescape"))
+        surfaces += [character if length > 1 or character.isascii() else "\ufffd", *[""] * (length - 1)]
+    return surfaces

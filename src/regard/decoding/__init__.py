@@ -1,0 +1,1 @@
+"""Searching for translations, over the Decoder protocol alone."""

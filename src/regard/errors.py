@@ -1,0 +1,45 @@
+"""Everything that can go wrong because of what a user gave, as one tree.
+
+RegardError
+├── ConfigError      a setting, preset or part that does not exist or does not fit the others
+├── DataError        a corpus, a line of it, or a tokenizer that cannot be used
+├── ModelError       a model folder that is missing, incomplete, or made for something else
+├── TrainingError    a run that cannot start, go on or be resumed
+└── DisplayError     a picture that cannot be drawn or written
+
+The command line prints the message of these alone, without a traceback, and exits with 2. A message says what is
+wrong, what was got, what is allowed, and the nearest fix. Anything else that is raised is a bug of ours.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RegardError(Exception):
+    """Base of all errors that a user can mend."""
+
+
+class ConfigError(RegardError):
+    """A setting, preset or part that does not exist or does not fit the others."""
+
+
+class DataError(RegardError):
+    """A corpus, a line of it, or a tokenizer that cannot be used."""
+
+
+class ModelError(RegardError):
+    """A model folder that is missing, incomplete, or made for something else."""
+
+
+class TrainingError(RegardError):
+    """A run that cannot start, go on or be resumed."""
+
+
+class DisplayError(RegardError):
+    """A picture that cannot be drawn or written."""
+
+
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing where none is near."""
+    near = get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""

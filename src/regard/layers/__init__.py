@@ -1,0 +1,1 @@
+"""Building blocks of models that are not attention: cells, dropout, readouts."""

@@ -1,0 +1,109 @@
+"""Recurrent cells whose input side can be computed for all steps at once, outside the recurrence."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from regard.registry import Registry
+from regard.shapes import Float, Tensor
+
+
+class CellState(NamedTuple):
+    """What a cell carries from step to step: its output, and, for an LSTM, its memory."""
+
+    hidden: Float[Tensor, "B D"]
+    memory: Float[Tensor, "B D"] | None = None
+
+
+class Cell(nn.Module, ABC):
+    """One layer of a recurrent network.
+
+    `cell(cell.inputs(x), state)` is one step. Whatever else enters a step (a context, a fed-back vector) is added to
+    `inputs(x)`, which therefore is computed outside the loop over the steps.
+    """
+
+    gates: int
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.inputs = nn.Linear(input_width, self.gates * width)
+        self.recurrent = nn.Linear(width, self.gates * width)
+
+    @abstractmethod
+    def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """Take one step."""
+
+    @abstractmethod
+    def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
+        """Take all steps in one call, where nothing but the sequence enters: the outputs of each."""
+
+    def _parameters_in_order(self) -> list[Tensor]:
+        return [self.inputs.weight, self.recurrent.weight, self.inputs.bias, self.recurrent.bias]
+
+
+cells: Registry[type[Cell]] = Registry("recurrent cell", "cells")
+
+
+@cells.register("gru")
+class GRU(Cell):
+    r"""Gated recurrent unit (Cho et al. 2014, equations 5 to 8).
+
+    .. math::
+        r = \sigma(W_r x + U_r h) \quad z = \sigma(W_z x + U_z h) \quad
+        \tilde h = \tanh(W x + r \odot (U h)) \quad h' = z \odot h + (1 - z) \odot \tilde h
+
+    Differs from the paper: the reset gate acts on `U h`, not on `h` (as in cuDNN and torch), and there are biases.
+    """
+
+    gates = 3
+
+    def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """Take one step."""
+        width = state.hidden.shape[-1]
+        input_rz, input_new = inputs[:, : 2 * width], inputs[:, 2 * width :]
+        recurrent: Tensor = self.recurrent(state.hidden)
+        hidden_rz, hidden_new = recurrent[:, : 2 * width], recurrent[:, 2 * width :]
+        reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
+        new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
+        return CellState(torch.lerp(new, state.hidden, keep))
+
+    def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
+        """Take all steps in one call."""
+        first = state.hidden[None].contiguous()
+        outputs, _ = torch.gru(sequence, first, self._parameters_in_order(), True, 1, 0.0, self.training, False, True)
+        return outputs
+
+
+@cells.register("lstm")
+class LSTM(Cell):
+    r"""Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997; Gers et al. 2000).
+
+    .. math::
+        i, f, o = \sigma(W_{i,f,o}\, x + U_{i,f,o}\, h) \quad g = \tanh(W_g x + U_g h) \quad
+        c' = f \odot c + i \odot g \quad h' = o \odot \tanh(c')
+
+    Differs from the variant of Sutskever et al. 2014 (Graves 2013): no peephole connections.
+    """
+
+    gates = 4
+
+    def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """Take one step."""
+        assert state.memory is not None
+        width = state.hidden.shape[-1]
+        sums = inputs + self.recurrent(state.hidden)
+        admit, forget = torch.sigmoid(sums[:, : 2 * width]).chunk(2, dim=-1)
+        new, emit = sums[:, 2 * width :].chunk(2, dim=-1)
+        memory = torch.addcmul(forget * state.memory, admit, torch.tanh(new))
+        return CellState(torch.sigmoid(emit) * torch.tanh(memory), memory)
+
+    def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
+        """Take all steps in one call."""
+        assert state.memory is not None
+        first = (state.hidden[None].contiguous(), state.memory[None].contiguous())
+        outputs, _, _ = torch.lstm(
+            sequence, first, self._parameters_in_order(), True, 1, 0.0, self.training, False, True
+        )
+        return outputs

@@ -1,0 +1,1 @@
+"""Encoders, decoders, the systems made of them, and their folder on disk."""

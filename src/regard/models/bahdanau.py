@@ -1,0 +1,52 @@
+"""The decoder that looks, then steps."""
+
+import torch
+from torch import nn
+
+from regard.config import DecoderConfig
+from regard.layers.readout import readouts
+from regard.models.protocol import Taught
+from regard.models.recurrent import Parts, RecurrentDecoder, RecurrentState, decoders
+from regard.shapes import Int, Tensor
+
+
+@decoders.register("bahdanau")
+class BahdanauDecoder(RecurrentDecoder):
+    r"""Look with the last state, then step with what was seen (Bahdanau et al. 2014, section 3.1 and appendix A.2).
+
+    .. math::
+        c_i = \mathrm{attend}(s_{i-1}, h) \qquad s_i = f(s_{i-1}, E y_{i-1}, c_i) \qquad
+        p(y_i) \propto \exp(y_i^\top W_o\, t(s_i, E y_{i-1}, c_i))
+
+    Without attention `c_i` is the encoder's last state at every step, which makes it the decoder of Cho et al. 2014
+    (section 2.2). With several layers the context enters the lowest and the query is the state of the topmost.
+    Everything that does not depend on the recurrence (`E y`, the readout, the output layer) is computed outside it.
+    Differs from the paper: see the cells and readouts; the paper has one layer.
+    """
+
+    def __init__(self, config: DecoderConfig, parts: Parts) -> None:
+        embedded_width = parts.embedding.embedding_dim
+        super().__init__(config, parts, embedded_width)
+        self.context_inputs = nn.Linear(parts.state_width, self.layers[0].inputs.out_features, bias=False)
+        widths = [config.width, embedded_width, parts.state_width]
+        self.readout = readouts[config.readout](widths, config.readout_width)
+        self._make_output(parts)
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens))
+        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
+        scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
+        # Without attention the context never changes: its part of the input is computed once.
+        fixed = self.context_inputs(state.fixed) if self.attention is None else None
+        states, contexts, weights = [], [], []
+        for t, entering in enumerate(inputs):
+            context, looked = self._look(state.cells[-1].hidden[:, None], state)
+            seen = self.context_inputs(context[:, 0]) if fixed is None else fixed
+            layers = self._climb(entering + seen, state.cells, scales, t)
+            state = state._replace(cells=layers, position=state.position + 1)
+            states.append(layers[-1].hidden)
+            contexts.append(context)
+            weights.append(looked)
+        parts = [torch.stack(states, dim=1), embedded, torch.cat(contexts, dim=1)]
+        features = self.dropout(self.readout(parts))
+        return Taught(features, torch.cat(weights, dim=1)), state

@@ -1,0 +1,112 @@
+"""From a configuration to a model with its first weights."""
+
+import torch
+from torch import nn
+
+from regard.attention import build_attention
+from regard.config import ModelConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.models import bahdanau, luong  # noqa: F401 (importing them registers them)
+from regard.models.bridge import Bridge
+from regard.models.encoder import RecurrentEncoder
+from regard.models.recurrent import Parts, decoders
+from regard.models.seq2seq import Seq2Seq
+
+PAD = 0
+TIES = ("none", "output", "all")
+
+
+def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
+    """Make the model that a configuration describes; weights are drawn from torch's generator."""
+    _check(config, source_size, target_size)
+    dropout = Dropout(config.dropout, config.variational)
+    source_embedding = nn.Embedding(source_size, config.embedding, padding_idx=PAD)
+    encoder = RecurrentEncoder(config.encoder, config.embedding, dropout)
+    parts = Parts(
+        embedding=source_embedding
+        if config.tie == "all"
+        else nn.Embedding(target_size, config.embedding, padding_idx=PAD),
+        attention=None
+        if config.attention is None
+        else build_attention(config.attention, config.decoder.width, encoder.state_width),
+        bridge=Bridge(config.encoder, config.decoder, config.attention is not None),
+        dropout=dropout,
+        state_width=encoder.state_width,
+        target_size=target_size,
+        tie_output=config.tie != "none",
+    )
+    decoder = decoders[config.decoder.kind](config.decoder, parts)
+    model = Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
+    initialise(model)
+    return model
+
+
+def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
+    if config.tie not in TIES:
+        raise ConfigError(f"model.tie must be one of {', '.join(TIES)}, got {config.tie!r}.")
+    if config.tie == "all" and source_size != target_size:
+        raise ConfigError(
+            f"model.tie=all shares one embedding, but the vocabularies have {source_size} and {target_size} entries: "
+            "set tokenizer.joint=true, or model.tie=output."
+        )
+    if not 0.0 <= config.dropout < 1.0:
+        raise ConfigError(f"model.dropout must be at least 0 and below 1, got {config.dropout}.")
+    if config.decoder.input_feeding and config.decoder.kind != "luong":
+        raise ConfigError(
+            f"model.decoder.input_feeding feeds the attentional vector of the luong decoder; the {config.decoder.kind} "
+            "decoder's context enters its recurrence already. Set model.decoder.kind=luong, or leave it out."
+        )
+    if config.decoder.kind == "luong" and config.decoder.readout == "none" and config.attention is not None:
+        raise ConfigError(
+            "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
+            "saw: take model.decoder.readout=tanh, or model.attention=none."
+        )
+    sizes = {
+        "model.embedding": config.embedding,
+        "model.encoder.width": config.encoder.width,
+        "model.encoder.layers": config.encoder.layers,
+        "model.decoder.width": config.decoder.width,
+        "model.decoder.layers": config.decoder.layers,
+        "model.decoder.readout_width": config.decoder.readout_width,
+        "model.attention.width": 1 if config.attention is None else config.attention.width,
+    }
+    for name, size in sizes.items():
+        if size < 1:
+            raise ConfigError(f"{name} must be at least 1, got {size}.")
+
+
+@torch.no_grad()
+def initialise(model: nn.Module) -> None:
+    """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
+
+    Embeddings are normal with the variance that makes a sum over their width one; an LSTM's forget gate starts open
+    (bias 1, Gers et al. 2000). The papers drew small uniform or Gaussian weights; these need no tuning.
+    """
+    for name, parameter in model.named_parameters():
+        kind = name.rsplit(".", 2)[-2:]
+        if "embedding" in kind[0]:
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+            parameter[PAD].zero_()
+        elif parameter.dim() == 1:
+            parameter.zero_()
+        elif kind[0] == "recurrent" or kind[-1].startswith("weight_hh"):
+            for gate in parameter.chunk(parameter.shape[0] // parameter.shape[1]):
+                nn.init.orthogonal_(gate)
+        else:
+            nn.init.xavier_uniform_(parameter)
+    for module in model.modules():
+        _open_forget_gates(module)
+
+
+def _open_forget_gates(module: nn.Module) -> None:
+    from regard.layers.cells import LSTM
+
+    if isinstance(module, LSTM):
+        width = module.recurrent.in_features
+        module.inputs.bias[width : 2 * width].fill_(1.0)
+    elif isinstance(module, nn.LSTM):
+        width = module.hidden_size
+        for name, parameter in module.named_parameters():
+            if name.startswith("bias_ih"):
+                parameter[width : 2 * width].fill_(1.0)

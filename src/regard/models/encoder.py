@@ -1,0 +1,64 @@
+"""The recurrent encoder: reads the source in one direction or two, any number of layers deep."""
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from regard.config import EncoderConfig
+from regard.errors import ConfigError, did_you_mean
+from regard.layers.dropout import Dropout
+from regard.models.protocol import Encoded
+from regard.shapes import Bool, Float, Tensor
+
+NETWORKS: dict[str, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class RecurrentEncoder(nn.Module):
+    r"""States of a recurrent network over the source; with two directions, `h_j = [→h_j; ←h_j]` (Bahdanau et al. 2014).
+
+    Padding is never read: a row's states and final states depend on its real positions alone. With `residual`, the
+    input of a layer is added to its output from the second layer on (Wu et al. 2016, section 3.1).
+    """
+
+    def __init__(self, config: EncoderConfig, input_width: int, dropout: Dropout) -> None:
+        super().__init__()
+        if config.cell not in NETWORKS:
+            hint = did_you_mean(config.cell, NETWORKS)
+            raise ConfigError(f"No recurrent cell named {config.cell!r}.{hint} (regard list cells shows all)")
+        directions = 2 if config.bidirectional else 1
+        self.state_width = config.width * directions
+        self.residual = config.residual
+        self.dropout = dropout
+        self.layers = nn.ModuleList(
+            NETWORKS[config.cell](
+                input_width if layer == 0 else self.state_width,
+                config.width,
+                batch_first=True,
+                bidirectional=config.bidirectional,
+            )
+            for layer in range(config.layers)
+        )
+
+    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+        """Read the embedded source."""
+        lengths = mask.sum(dim=1).cpu()
+        states, finals = embedded, []
+        for depth, layer in enumerate(self.layers):
+            entering = states if depth == 0 else self.dropout(states)
+            packed = pack_padded_sequence(entering, lengths, batch_first=True, enforce_sorted=False)
+            outputs, final = layer(packed)
+            states = self._unpack(outputs, mask.shape[1])
+            if self.residual and depth > 0:
+                states = states + entering
+            finals.append(final if isinstance(final, tuple) else (final,))
+        # For an LSTM `finals` holds (hidden, memory) of each layer: all hidden states first, then all memories.
+        summary = [self._join_directions(part) for kind in zip(*finals, strict=True) for part in kind]
+        return Encoded(states, mask, torch.stack(summary, dim=1))
+
+    @staticmethod
+    def _unpack(outputs: PackedSequence, longest: int) -> Tensor:
+        return pad_packed_sequence(outputs, batch_first=True, total_length=longest)[0]
+
+    @staticmethod
+    def _join_directions(final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
+        return final.transpose(0, 1).flatten(1)

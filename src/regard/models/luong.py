@@ -1,0 +1,70 @@
+"""The decoder that steps, then looks."""
+
+import torch
+from torch import nn
+
+from regard.config import DecoderConfig
+from regard.layers.readout import readouts
+from regard.models.protocol import Taught
+from regard.models.recurrent import Parts, RecurrentDecoder, RecurrentState, decoders
+from regard.shapes import Float, Int, Tensor
+
+
+@decoders.register("luong")
+class LuongDecoder(RecurrentDecoder):
+    r"""Step, then look with the new state (Luong et al. 2015, section 3).
+
+    .. math::
+        h_t = f(h_{t-1}, [E y_{t-1}; \tilde h_{t-1}]) \qquad c_t = \mathrm{attend}(h_t, \bar h) \qquad
+        \tilde h_t = \tanh(W_c [c_t; h_t]) \qquad p(y_t) \propto \exp(W_s \tilde h_t)
+
+    With input feeding (section 3.3) the attentional vector enters the next step; without it, the layers run over all
+    steps in one call and all looks are one product. Without attention the readout has the state alone, which makes it
+    the decoder of Sutskever et al. 2014.
+    Differs from the paper: nothing.
+    """
+
+    def __init__(self, config: DecoderConfig, parts: Parts) -> None:
+        super().__init__(config, parts, parts.embedding.embedding_dim)
+        widths = [config.width] if self.attention is None else [config.width, parts.state_width]
+        self.readout = readouts[config.readout](widths, config.readout_width)
+        gates = self.layers[0].inputs.out_features
+        self.fed_inputs = nn.Linear(self.readout.output_width, gates, bias=False) if config.input_feeding else None
+        self._make_output(parts)
+
+    def _fed_width(self) -> int:
+        return 0 if self.fed_inputs is None else self.fed_inputs.in_features
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens))
+        if self.fed_inputs is None and tokens.shape[1] > 1:
+            return self._run_at_once(embedded, state)
+        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
+        scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
+        features, weights = [], []
+        for t, entering in enumerate(inputs):
+            fed = entering if self.fed_inputs is None else entering + self.fed_inputs(state.fed)
+            layers = self._climb(fed, state.cells, scales, t)
+            state = state._replace(cells=layers)
+            attentional, looked = self._merge(layers[-1].hidden[:, None], state)
+            fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
+            state = state._replace(fed=fed_on, position=state.position + 1)
+            features.append(attentional)
+            weights.append(looked)
+        return Taught(self.dropout(torch.cat(features, dim=1)), torch.cat(weights, dim=1)), state
+
+    def _run_at_once(self, embedded: Float[Tensor, "B T E"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
+        outputs = embedded
+        for depth, layer in enumerate(self.layers):
+            entering = outputs if depth == 0 else self.dropout(outputs)
+            outputs = layer.run(entering, state.cells[depth])
+            if self.residual and depth > 0:
+                outputs = outputs + entering
+        features, weights = self._merge(outputs, state)
+        # Training ends here: the state after a whole target is of no use to anyone.
+        return Taught(self.dropout(features), weights), state
+
+    def _merge(self, hidden: Float[Tensor, "B T D"], state: RecurrentState) -> tuple[Tensor, Tensor]:
+        context, weights = self._look(hidden, state)
+        parts = [hidden] if self.attention is None else [hidden, context]
+        return self.readout(parts), weights

@@ -1,0 +1,47 @@
+"""The whole model: an embedding and an encoder that read, a decoder that writes."""
+
+import torch
+from torch import nn
+
+from regard.layers.dropout import Dropout
+from regard.models.encoder import RecurrentEncoder
+from regard.models.protocol import Encoded
+from regard.models.recurrent import RecurrentDecoder
+from regard.shapes import Bool, Int, Tensor
+
+
+class Seq2Seq(nn.Module):
+    """A sequence in, a sequence out."""
+
+    def __init__(
+        self,
+        source_embedding: nn.Embedding,
+        encoder: RecurrentEncoder,
+        decoder: RecurrentDecoder,
+        dropout: Dropout,
+        reverse_source: bool,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.encoder = encoder
+        self.decoder = decoder
+        self.dropout = dropout
+        self.reverse_source = reverse_source
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Encoded:
+        """Read the source, in reverse where the model does; states are in the order of the source all the same."""
+        order = reversal(mask) if self.reverse_source else None
+        read = source if order is None else source.gather(1, order)
+        encoded: Encoded = self.encoder(self.dropout(self.source_embedding(read)), mask)
+        if order is None:
+            return encoded
+        # A reversal undoes itself.
+        columns = order[..., None].expand_as(encoded.states)
+        return encoded._replace(states=encoded.states.gather(1, columns))
+
+
+def reversal(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """Return the order that reverses each row's words and leaves its end mark and its padding where they are."""
+    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    last_word = mask.sum(dim=1, keepdim=True) - 2
+    return torch.where(positions <= last_word, last_word - positions, positions)

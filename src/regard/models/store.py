@@ -1,0 +1,53 @@
+"""Reading and writing a model folder's configuration and weights."""
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import nn
+
+from regard.config import Config
+from regard.errors import ModelError
+from regard.files import write_atomically
+from regard.settings import read_toml
+
+CONFIG = "config.toml"
+WEIGHTS = "model.safetensors"
+
+
+def open_folder(folder: Path) -> Config:
+    """Read a model folder's configuration."""
+    if not folder.is_dir():
+        raise ModelError(f"There is no model folder {folder}: train one with regard train … --out {folder}.")
+    if not (folder / CONFIG).is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}.")
+    return read_toml(folder / CONFIG)
+
+
+def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the weights by name; one that is shared (tied) appears once, under its first name."""
+    return {name: parameter.detach() for name, parameter in module.named_parameters()}
+
+
+def save_weights(path: Path, weights: dict[str, torch.Tensor]) -> None:
+    """Write weights as safetensors, atomically."""
+    write_atomically(path, save_tensors({name: tensor.contiguous().cpu() for name, tensor in weights.items()}))
+
+
+def load_weights(path: Path, module: nn.Module) -> None:
+    """Read weights into a module; names and shapes must be exactly its own."""
+    try:
+        stored = load_tensors(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}.") from None
+    except SafetensorError as error:
+        raise ModelError(f"{path} is damaged: {error}.") from None
+    own = weights_of(module)
+    wrong = sorted(own.keys() ^ stored.keys()) or sorted(n for n in own if own[n].shape != stored[n].shape)
+    if wrong:
+        raise ModelError(f"{path} holds the weights of another model: {wrong[0]!r} does not match its {CONFIG}.")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(stored[name])

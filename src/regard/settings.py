@@ -1,0 +1,196 @@
+"""Reading, checking, overriding and writing the dataclasses of `regard.config`; unknown names get a hint."""
+
+import ast
+import dataclasses
+import inspect
+import json
+import textwrap
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.config import Config
+from regard.errors import ConfigError, did_you_mean
+
+NONE = "none"
+"""How an absent part (`model.attention = "none"`) is written."""
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One leaf of the configuration: its dotted name, type, default and help."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+
+
+def read_toml(path: Path) -> Config:
+    """Read a configuration file; what it does not name keeps its default."""
+    try:
+        with open(path, "rb") as file:
+            return from_dict(Config, tomllib.load(file))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+
+
+def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C | None = None) -> C:
+    """Build a configuration from nested dicts; with a base, what is not given is taken from there."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path} is a group of settings, got {values!r}.")
+    hints = typing.get_type_hints(kind)
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        full = f"{path}.{name}" if path else name
+        if name not in hints:
+            raise ConfigError(f"Unknown setting {full!r}.{did_you_mean(name, hints)} (regard list settings shows all)")
+        given[name] = _parse(hints[name], value, full, None if base is None else getattr(base, name))
+    return kind(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
+
+
+def to_dict(config: object) -> dict[str, Any]:
+    """Return nested dicts of TOML's own types; `from_dict` gives back an equal configuration."""
+    plain: dict[str, Any] = {}
+    for name in _names(type(config)):
+        value = getattr(config, name)
+        if value is None:
+            plain[name] = NONE
+        elif dataclasses.is_dataclass(value):
+            plain[name] = to_dict(value)
+        else:
+            plain[name] = list(value) if isinstance(value, tuple) else value
+    return plain
+
+
+def to_toml(config: Config) -> str:
+    """Write everything, resolved, as TOML."""
+    return "\n".join(_toml_lines(to_dict(config), "")) + "\n"
+
+
+def override(config: Config, assignments: Iterable[str]) -> Config:
+    """Apply `training.epochs=3` and the like; values are read as TOML where that works, as text otherwise."""
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"{assignment!r} sets nothing: write NAME=VALUE, such as training.epochs=3.")
+        nested: Any = _literal(text.strip())
+        for part in reversed(name.strip().split(".")):
+            nested = {part: nested}
+        config = from_dict(Config, nested, base=config)
+    return config
+
+
+def differences(old: Config, new: Config) -> list[str]:
+    """List what differs, one `name: old → new` each."""
+    before, after = dict(_flat(to_dict(old))), dict(_flat(to_dict(new)))
+    names = [*before, *(name for name in after if name not in before)]
+    return [
+        f"{name}: {_shown(before.get(name))} → {_shown(after.get(name))}"
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def describe(kind: type = Config, path: str = "") -> Iterator[Setting]:
+    """Yield every setting with the help that stands under its field."""
+    helps = _field_helps(kind)
+    hints = typing.get_type_hints(kind)
+    defaults = kind()
+    for name, hint in hints.items():
+        full = f"{path}.{name}" if path else name
+        inner = _dataclass_in(hint)
+        if inner is not None:
+            if name in helps:
+                yield Setting(full, f"{inner.__name__} or {NONE}", inner.__name__, helps[name])
+            yield from describe(inner, full)
+        else:
+            yield Setting(full, _type_name(hint), getattr(defaults, name), helps[name])
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return next((option for option in options if isinstance(option, type) and dataclasses.is_dataclass(option)), None)
+
+
+def _parse(hint: Any, value: Any, name: str, base: Any) -> Any:
+    inner = _dataclass_in(hint)
+    if inner is not None:
+        if value == NONE and isinstance(hint, types.UnionType):
+            return None
+        return from_dict(inner, value, name, base)
+    if typing.get_origin(hint) is tuple:
+        values = value if isinstance(value, list | tuple) else [value]
+        if all(isinstance(item, str) for item in values):
+            return tuple(values)
+    elif hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise ConfigError(f"{name} wants {_type_name(hint)}, got {value!r}.")
+
+
+def _type_name(hint: Any) -> str:
+    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    return names.get(hint, "a list of texts")
+
+
+def _literal(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _toml_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            # JSON's numbers, texts, booleans and lists of them are TOML's too.
+            yield f"{name} = {json.dumps(value, ensure_ascii=False)}"
+    for name, value in table.items():
+        if isinstance(value, dict):
+            full = f"{path}.{name}" if path else name
+            yield ""
+            yield f"[{full}]"
+            yield from _toml_lines(value, full)
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        full = f"{path}.{name}" if path else name
+        if isinstance(value, dict):
+            yield from _flat(value, full)
+        else:
+            yield full, value
+
+
+def _shown(value: Any) -> str:
+    return "(absent)" if value is None else str(value)
+
+
+def _field_helps(kind: type) -> dict[str, str]:
+    """Find the string literal that follows each field in the class's source."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    helps: dict[str, str] = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            helps[field.target.id] = str(after.value.value)
+    return helps

@@ -1,0 +1,75 @@
+"""Where a run is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Window:
+    """Sums since the last line of metrics.jsonl."""
+
+    steps: int = 0
+    tokens: int = 0
+    loss: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, tokens: int, loss: float, seconds: float) -> None:
+        """Take in a step: its target tokens, its loss per token, its time."""
+        self.steps += 1
+        self.tokens += tokens
+        self.loss += loss * tokens
+        self.seconds += seconds
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss per token."""
+        return self.loss / max(self.tokens, 1)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Target tokens, over the time that steps took (validations and saves left out)."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps over the same time."""
+        return self.steps / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class Place:
+    """Where a run is: with the weights, all that is needed to go on."""
+
+    step: int = 0
+    """Steps made."""
+    epoch: int = 0
+    """The epoch of the last step, from 1."""
+    batch: int = 0
+    """How many of that epoch's batches are used up."""
+    seconds: float = 0.0
+    """Time spent so far, over all resumed parts."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """`step` and `score` (higher is better) of every validation."""
+    window: Window = field(default_factory=Window)
+    fingerprint: str = ""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Place":
+        """Take back what `dataclasses.asdict` gave."""
+        return cls(**{**values, "window": Window(**values["window"])})
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores of all validations."""
+        return [record["score"] for record in self.history]
+
+    @property
+    def best(self) -> dict[str, float] | None:
+        """The first of the best validations."""
+        return max(self.history, key=lambda record: record["score"], default=None)
+
+    @property
+    def waited(self) -> int:
+        """How many validations have passed since the best."""
+        return len(self.history) - 1 - self.history.index(self.best) if self.best else 0

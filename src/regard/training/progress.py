@@ -1,0 +1,156 @@
+"""What a person sees while a model trains: a bar on a terminal, plain lines in a log. All of it goes to stderr."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, TextIO, runtime_checkable
+
+
+class Progress(NamedTuple):
+    """Where a run is, after a step."""
+
+    step: int
+    total: int
+    """How many steps are planned (an estimate where the epochs limit)."""
+    epoch: int
+    loss: float
+    """Per token, over the last few steps."""
+    tokens_per_second: float
+
+
+@runtime_checkable
+class Reporter(Protocol):
+    """Someone who is told what happens."""
+
+    def message(self, text: str) -> None:
+        """Be told something in words."""
+
+    def step(self, progress: Progress) -> None:
+        """Be told of every step."""
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Be told of every line of metrics.jsonl: one for every so many steps, and every validation."""
+
+    def close(self) -> None:
+        """Be told that there is no more."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def message(self, text: str) -> None:
+        """Say nothing."""
+
+    def step(self, progress: Progress) -> None:
+        """Say nothing."""
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Say nothing."""
+
+
+class Lines:
+    """Plain lines, for logs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last: Progress | None = None
+
+    def message(self, text: str) -> None:
+        """Print it."""
+        print(text, file=self._stream, flush=True)
+
+    def step(self, progress: Progress) -> None:
+        """Remember it for the next line."""
+        self._last = progress
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Print a line for it."""
+        self.message(describe(record, self._last))
+
+    def close(self) -> None:
+        """Leave the stream as it is."""
+
+
+class Bar:
+    """A progress bar that stays in the terminal's last line; messages scroll by above it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left{task.fields[validation]}"),
+        )
+        self._rich = RichProgress(*columns, console=Console(file=stream), refresh_per_second=4)
+        self._task: Any = None
+        self._validation = ""
+
+    def message(self, text: str) -> None:
+        """Print it above the bar."""
+        self._rich.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def step(self, progress: Progress) -> None:
+        """Move the bar."""
+        fields = {
+            "epoch": progress.epoch,
+            "loss": progress.loss,
+            "speed": progress.tokens_per_second,
+            "validation": self._validation,
+        }
+        if self._task is None:
+            self._rich.start()
+            self._task = self._rich.add_task("", total=progress.total, completed=progress.step, **fields)
+        else:
+            self._rich.update(self._task, completed=progress.step, total=max(progress.total, progress.step), **fields)
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Show the last validation at the end of the bar, and print it above."""
+        if "valid_loss" in record:
+            bleu = f" · BLEU {record['bleu']:.1f}" if "bleu" in record else ""
+            self._validation = f"{bleu} · perplexity {record['perplexity']:.2f}"
+            self.message(describe(record, None))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._rich.stop()
+
+
+def reporter_for(stream: TextIO | None = None) -> Reporter:
+    """Return the bar if the stream (stderr) is a terminal, else plain lines."""
+    chosen = sys.stderr if stream is None else stream
+    return Bar(chosen) if chosen.isatty() else Lines(chosen)
+
+
+def describe(record: Mapping[str, Any], last: Progress | None) -> str:
+    """Put a line of metrics.jsonl into words."""
+    place = f"step {record['step']:,} · epoch {record['epoch']}"
+    if "valid_loss" in record:
+        bleu = f" · BLEU {record['bleu']:.2f}" if "bleu" in record else ""
+        best = " · best so far" if record.get("best") else ""
+        return f"{place} · validation loss {record['valid_loss']:.4f} · perplexity {record['perplexity']:.2f}{bleu}{best}"
+    left = ""
+    if last is not None and record.get("tokens_per_second") and record.get("steps_per_second"):
+        left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"
+    return (
+        f"{place} · loss {record['loss']:.4f} · learning rate {record['learning_rate']:.2e}"
+        f" · {record['tokens_per_second']:,.0f} tokens/s{left}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people do: 45 s, 12 min 30 s, 3 h 05 min."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,80 @@
+"""The learning rate as a pure function of the step and the validations so far: nothing of it needs saving.
+
+A schedule maps a `Moment` to the factor that `training.learning_rate` is multiplied by. Steps count from 1. All of them
+start with `warmup` steps of linear growth.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from regard.config import TrainingConfig
+from regard.registry import Registry
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All that a learning rate may depend on."""
+
+    step: int
+    """The step about to be made, from 1."""
+    total: int
+    """How many steps the whole run is planned to make."""
+    scores: Sequence[float] = ()
+    """Scores of the validations so far; higher is better."""
+
+
+Schedule = Callable[[Moment, TrainingConfig], float]
+
+schedules: Registry[Schedule] = Registry("schedule", "schedules")
+
+
+def learning_rate(moment: Moment, config: TrainingConfig) -> float:
+    """Return the rate of a step."""
+    return config.learning_rate * schedules[config.schedule](moment, config)
+
+
+def stalls(scores: Sequence[float], patience: int) -> int:
+    """Count how often `patience` validations in a row brought no better score; the count of the row then restarts."""
+    best, waited, count = -math.inf, 0, 0
+    for score in scores:
+        waited = 0 if score > best else waited + 1
+        best = max(best, score)
+        if waited == max(patience, 1):
+            waited, count = 0, count + 1
+    return count
+
+
+@schedules.register("constant")
+def constant(moment: Moment, config: TrainingConfig) -> float:
+    """Stay at the full rate after the warm-up."""
+    return _warmup(moment, config)
+
+
+@schedules.register("inverse-sqrt")
+def inverse_sqrt(moment: Moment, config: TrainingConfig) -> float:
+    """Fall with the inverse square root of the step after the warm-up (Vaswani et al. 2017, equation 3).
+
+    Differs from the paper: the factor is 1 at the end of the warm-up, so the rate is not tied to the model's width.
+    """
+    return min(_warmup(moment, config), math.sqrt(max(config.warmup, 1) / moment.step))
+
+
+@schedules.register("cosine")
+def cosine(moment: Moment, config: TrainingConfig) -> float:
+    """Fall to zero at the last step along half a cosine (Loshchilov & Hutter 2017, equation 5, without restarts)."""
+    if moment.step <= config.warmup:
+        return _warmup(moment, config)
+    gone = (moment.step - config.warmup) / max(moment.total - config.warmup, 1)
+    return 0.5 * (1 + math.cos(math.pi * min(gone, 1.0)))
+
+
+@schedules.register("plateau")
+def plateau(moment: Moment, config: TrainingConfig) -> float:
+    """Multiply by `plateau_factor` whenever `plateau_patience` validations brought no better score."""
+    drops = stalls(moment.scores, config.plateau_patience)
+    return _warmup(moment, config) * float(config.plateau_factor**drops)
+
+
+def _warmup(moment: Moment, config: TrainingConfig) -> float:
+    return min(1.0, moment.step / config.warmup) if config.warmup else 1.0

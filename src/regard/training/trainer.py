@@ -1,0 +1,303 @@
+"""The loop: step, validate, save, until an end.
+
+What step n does is a pure function of the weights, the settings, the seed and n: which batches it reads comes from the
+batch order, its dropout from a seed of its own, its learning rate from the schedule. So a run that goes on from a
+checkpoint repeats what the interrupted one would have done, and no generator's state needs saving.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.config import Config
+from regard.data.batching import Batch
+from regard.errors import TrainingError
+from regard.models.seq2seq import Seq2Seq
+from regard.models.store import CONFIG, WEIGHTS, weights_of
+from regard.settings import to_toml
+from regard.training import checkpoint
+from regard.training.averaging import PREFIX, averages, set_weights
+from regard.training.checkpoint import Checkpoints, Name, Saved
+from regard.training.interruption import Interruption
+from regard.training.loss import batch_loss
+from regard.training.metrics import Metrics
+from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
+from regard.training.place import Place, Window
+from regard.training.progress import Progress, Reporter
+from regard.training.schedule import Moment, learning_rate
+
+METRICS, STATE = "metrics.jsonl", "state"
+LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
+INTERRUPTED = "interrupted"
+Rows = NDArray[np.int64]
+
+
+class Stopped(Exception):
+    """Raised inside a validation when the run was asked to stop."""
+
+
+Validate = Callable[[Seq2Seq, Callable[[], None]], dict[str, Any]]
+"""Scores a model: `valid_loss`, `perplexity` and more. It calls what it is given now and then, to be stopped by it."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What there is to learn from."""
+
+    order: Callable[[int], Sequence[Rows]]
+    """The batches of an epoch, counted from 1, as rows of the corpus: a pure function."""
+    batch: Callable[[Rows], Batch]
+    """The tensors of a batch, on the CPU."""
+    validate: Validate | None
+    """None where there is no validation corpus: the last model is then the one to use."""
+    fingerprint: str
+    """What the corpus and its tokens are known by."""
+
+
+class Trainer:
+    """One run of training, in one folder."""
+
+    def __init__(self, config: Config, folder: Path, model: Seq2Seq, material: Material, reporter: Reporter) -> None:
+        self.config, self.folder, self.model, self.material, self.reporter = config, folder, model, material, reporter
+        self.settings = config.training
+        self.device = next(model.parameters()).device
+        self.names = {parameter: name for name, parameter in model.named_parameters()}
+        self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
+        self.average = averages[self.settings.average](self.settings)
+        self.average.start(weights_of(model))
+        self.checkpoints = Checkpoints(folder / STATE)
+        self.place = Place(fingerprint=material.fingerprint)
+        self.saved: Saved | None = None
+        self._order: tuple[int, Sequence[Rows]] = (0, [])
+        self._first_epoch = math.ceil(len(self._batches(1)) / self.settings.accumulate)
+
+    # -- where the run is ---------------------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """How many steps are planned, going by the first epoch (others may have a batch more or less)."""
+        steps = self._first_epoch * self.settings.epochs
+        return min(steps, self.settings.steps) if self.settings.steps else steps
+
+    @property
+    def epoch_ended(self) -> bool:
+        """Whether the last step was its epoch's last."""
+        return self.place.batch >= len(self._batches(self.place.epoch)) if self.place.epoch else False
+
+    def end(self) -> str | None:
+        """Say why there is no further step to make, or None."""
+        if self.settings.patience and self.place.waited >= self.settings.patience:
+            return "patience"
+        return self._limit()
+
+    def _limit(self) -> str | None:
+        if self.settings.steps and self.place.step >= self.settings.steps:
+            return "steps"
+        if self.place.epoch >= self.settings.epochs and (self.epoch_ended or not self.settings.epochs):
+            return "epochs"
+        return None
+
+    def _validation_scheduled(self) -> bool:
+        every = self.settings.validate_every
+        by_count = self.place.step % every == 0 if every else self.epoch_ended
+        return self.place.step > 0 and (by_count or self._limit() is not None)
+
+    def _save_scheduled(self) -> bool:
+        every = self.settings.save_every
+        return self._validation_scheduled() or bool(every and self.place.step and self.place.step % every == 0)
+
+    def _batches(self, epoch: int) -> Sequence[Rows]:
+        if self._order[0] != epoch:
+            self._order = (epoch, self.material.order(epoch))
+        return self._order[1]
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> str:
+        """Train until an end or an interruption, and say which."""
+        self._started = time.perf_counter() - self.place.seconds
+        self.metrics = Metrics(self.folder / METRICS, self.place.step)
+        try:
+            with Interruption() as interruption:
+                return self._loop(interruption)
+        finally:
+            self.metrics.close()
+
+    def _loop(self, interruption: Interruption) -> str:
+        self.model.train()
+        while True:
+            if self._save_scheduled() and not self._is_saved():
+                self.average.checkpoint(self.place.step, weights_of(self.model))
+                try:
+                    self._validate_if_due(interruption)
+                except Stopped:
+                    return self._stop()
+                self._save(scheduled=True)
+            if (end := self.end()) is not None:
+                return end
+            if interruption.asked:
+                return self._stop()
+            self._step()
+
+    def _stop(self) -> str:
+        if self.saved is None or self.saved.name.step != self.place.step:
+            self._save(scheduled=False)
+        return INTERRUPTED
+
+    def _step(self) -> None:
+        """Make one step: as many batches as are to be accumulated, or as the epoch still has."""
+        began = time.perf_counter()
+        place, settings = self.place, self.settings
+        epoch, first = (place.epoch + 1, 0) if place.epoch == 0 or self.epoch_ended else (place.epoch, place.batch)
+        rows = self._batches(epoch)[first : first + settings.accumulate]
+        step = place.step + 1
+        rate = learning_rate(Moment(step, self.total, place.scores), settings)
+        seed_from(self.device, self.config.seed, "step", step)
+        loss, tokens, norm = self._gradient([self.material.batch(chosen) for chosen in rows])
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise self._not_finite("loss" if not math.isfinite(loss) else "gradient", step, epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.average.step(step, weights_of(self.model))
+        place.step, place.epoch, place.batch = step, epoch, first + len(rows)
+        place.window.add(tokens, loss, time.perf_counter() - began)
+        self._report(rate, norm)
+
+    def _gradient(self, batches: Sequence[Batch]) -> tuple[float, int, float]:
+        """Leave the gradient of the mean loss per token of all batches; return the loss, the tokens and the norm."""
+        tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = []
+        for batch in batches:
+            with self._autocast():
+                loss = batch_loss(self.model, batch.to(self.device), self.settings.label_smoothing).total / tokens
+            loss.backward()
+            losses.append(loss.detach())
+        norm = gradient_norm(self.names, self.settings.clip)
+        # The one place where the host waits for the device.
+        total, length = torch.stack([torch.stack(losses).sum(), norm]).tolist()
+        return total, tokens, length
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.settings.precision == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def _not_finite(self, what: str, step: int, epoch: int) -> TrainingError:
+        kept = (
+            f"The last good checkpoint, of step {self.saved.name.step}, is kept: go on from it with --resume and a "
+            "lower training.learning_rate or training.clip."
+            if self.saved
+            else "There is no checkpoint yet: start again with a lower training.learning_rate or training.clip."
+        )
+        return TrainingError(f"The {what} is not finite at step {step} (epoch {epoch}), so training stopped. {kept}")
+
+    def _report(self, rate: float, norm: float) -> None:
+        place, window = self.place, self.place.window
+        self.reporter.step(Progress(place.step, self.total, place.epoch, window.mean_loss, window.tokens_per_second))
+        if place.step % max(self.settings.log_every, 1) == 0 or self._limit() is not None:
+            self._log(
+                {
+                    "step": place.step,
+                    "epoch": place.epoch,
+                    "loss": window.mean_loss,
+                    "learning_rate": rate,
+                    "gradient_norm": norm,
+                    "tokens_per_second": window.tokens_per_second,
+                    "steps_per_second": window.steps_per_second,
+                    "seconds": self._seconds(),
+                }
+            )
+            place.window = Window()
+
+    def _log(self, record: dict[str, Any]) -> None:
+        self.metrics.add(record)
+        self.reporter.logged(record)
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._started
+
+    # -- validating and saving ----------------------------------------------------------------------------------------
+
+    def _validate_if_due(self, interruption: Interruption) -> None:
+        validated = bool(self.place.history) and self.place.history[-1]["step"] == self.place.step
+        if self.material.validate is None or validated or not self._validation_scheduled():
+            return
+
+        def check() -> None:
+            if interruption.asked:
+                raise Stopped
+
+        self.model.eval()
+        with self.average.applied(self.model), torch.no_grad():
+            result = self.material.validate(self.model, check)
+        self.model.train()
+        score = result["bleu"] if self.settings.metric == "bleu" else -result["valid_loss"]
+        if not math.isfinite(result["valid_loss"]):
+            raise self._not_finite("validation loss", self.place.step, self.place.epoch)
+        best = score > max(self.place.scores, default=-math.inf)
+        self.place.history.append({"step": self.place.step, "score": score})
+        place = {"step": self.place.step, "epoch": self.place.epoch}
+        self._log({**place, **result, "best": best, "seconds": self._seconds()})
+
+    def _is_saved(self) -> bool:
+        return self.saved is not None and self.saved.name == Name(self.place.step, scheduled=True)
+
+    def _save(self, scheduled: bool) -> None:
+        """Write a checkpoint; once it stands, model.safetensors follows it."""
+        self.place.seconds = self._seconds()
+        self.metrics.sync()
+        name = Name(self.place.step, scheduled)
+        self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), self._files(), self.saved)
+        self.publish()
+
+    def _files(self) -> dict[str, bytes | Path]:
+        weights = weights_of(self.model)
+        files: dict[str, bytes | Path] = {
+            CONFIG: to_toml(self.config).encode(),
+            LAST: checkpoint.to_bytes(weights),
+            OPTIMIZER: checkpoint.to_bytes(state_tensors(self.optimizer, self.names)),
+        }
+        old = self.saved
+        for file, tensors in self.average.files().items():
+            files[file] = old.path / file if old and file in old.digests else checkpoint.to_bytes(tensors)
+        best = self.place.best
+        if old and best and best["step"] != self.place.step:
+            files[BEST] = old.path / BEST
+        else:
+            files[BEST] = checkpoint.to_bytes(self.average.mean(weights))
+        return files
+
+    def publish(self) -> None:
+        """Make the best weights of the newest checkpoint those that others load."""
+        if self.saved is not None:
+            checkpoint.publish(self.saved.path / BEST, self.folder / WEIGHTS)
+
+    def load(self, saved: Saved) -> None:
+        """Go back to where a checkpoint was made."""
+        set_weights(self.model, saved.tensors(LAST))
+        load_state(self.optimizer, self.names, saved.tensors(OPTIMIZER))
+        files = [file for file in saved.digests if file.startswith(PREFIX)]
+        self.average.load({file: saved.tensors(file, self.device) for file in files})
+        self.place = Place.from_dict(saved.place)
+        self.saved = saved
+
+
+def seed_from(device: torch.device, *parts: int | str) -> None:
+    """Seed torch's generators with a number made of all parts."""
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
+    seed = int.from_bytes(digest, "big") >> 1
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)

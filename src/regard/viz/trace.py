@@ -1,0 +1,190 @@
+"""The record of one translation: what was read, what was written, and where the model looked at every step."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DisplayError
+from regard.viz.output import check_suffix, warn, write_output
+
+FORMAT = "regard-trace-1"
+PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionTrace:
+    """Every picture, page and metric is made from this, never from a model.
+
+    `weights[l, h, t, s]` is the weight on source token s while target token t was written, in layer l, head h. Rows
+    are those of this hypothesis alone (beams are already followed back, padding is gone); a model without attention
+    has no layers, so `weights.shape[0] == 0`. `target` ends with the end token where the model wrote one.
+    """
+
+    source: tuple[str, ...]
+    """The source tokens as the model read them, specials included (`</s>`)."""
+    target: tuple[str, ...]
+    """The target tokens as the model wrote them."""
+    weights: NDArray[np.float32]
+    log_probs: tuple[float, ...]
+    """Log-probability of each target token."""
+    score: float
+    """What the search ranked this hypothesis by (after penalties)."""
+    candidates: tuple[tuple[tuple[str, float], ...], ...] = ()
+    """For each step, the most probable tokens and their probabilities, best first; empty if not asked for."""
+    source_words: tuple[int, ...] = ()
+    """For each source token, which word (white-space separated, from 0) it is part of; -1 for specials."""
+    target_words: tuple[int, ...] = ()
+    """The same for the target tokens."""
+    special: frozenset[str] = field(default=frozenset({"<s>", "</s>", "<pad>", "<unk>"}))
+    """Tokens that are marks of the model, not text."""
+
+    def __post_init__(self) -> None:
+        rows, columns = len(self.target), len(self.source)
+        if self.weights.ndim != 4 or self.weights.shape[2:] != (rows, columns):
+            raise DisplayError(
+                f"A trace of {rows} target and {columns} source tokens needs weights of shape "
+                f"(layers, heads, {rows}, {columns}), got {self.weights.shape}."
+            )
+        parts = ("log_probs", rows), ("candidates", rows), ("target_words", rows), ("source_words", columns)
+        for name, count in parts:
+            if len(getattr(self, name)) not in (0, count):
+                raise DisplayError(f"A trace's {name} must have one entry per token ({count}) or none, got "
+                                   f"{len(getattr(self, name))}.")
+
+    def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
+        """Return one target × source matrix: the given layer and head, or the mean over those not given."""
+        if self.weights.shape[0] == 0:
+            raise DisplayError("This model has no attention, so there is nothing to show.")
+        for what, asked, have in (("layer", layer, self.weights.shape[0]), ("head", head, self.weights.shape[1])):
+            if asked is not None and not -have <= asked < have:
+                raise DisplayError(f"There is no {what} {asked}: this model has {have}, counted from 0.")
+        chosen = self.weights if layer is None else self.weights[[layer]]
+        chosen = chosen if head is None else chosen[:, [head]]
+        return np.asarray(chosen.mean(axis=(0, 1)), dtype=np.float32)
+
+    def caption(self, layer: int | None = None, head: int | None = None) -> str:
+        """Say what `look` of the same arguments shows, and the score: `score -1.23 · mean of 8 heads`."""
+        layers, heads = self.weights.shape[:2]
+        chosen = [f"{what} {index}" for what, index in (("layer", layer), ("head", head)) if index is not None]
+        averaged = [
+            f"{count} {what}"
+            for what, index, count in (("layers", layer, layers), ("heads", head, heads))
+            if index is None and count > 1
+        ]
+        mean = [f"mean of {' × '.join(averaged)}"] if averaged else []
+        return " · ".join([f"score {self.score:.2f}", *chosen, *mean])
+
+    def words(self) -> NDArray[np.float32]:
+        """Merge tokens to words: columns of one source word are added, rows of one target word averaged.
+
+        Specials fall away, so rows need not sum to one.
+        """
+        look = self.look()
+        rows = 1 + max(self.target_words, default=-1)
+        columns = 1 + max(self.source_words, default=-1)
+        merged = np.zeros((rows, columns), dtype=np.float32)
+        count = np.zeros((rows, 1), dtype=np.float32)
+        kept = [s for s, word in enumerate(self.source_words) if word >= 0]
+        for t, word in enumerate(self.target_words):
+            if word < 0:
+                continue
+            count[word] += 1
+            for s in kept:
+                merged[word, self.source_words[s]] += look[t, s]
+        return merged / np.maximum(count, 1)
+
+    def render(
+        self, width: int = 80, color: bool = False, *, layer: int | None = None, head: int | None = None
+    ) -> str:
+        """Draw it for a terminal of the given width; see `regard.viz.terminal`."""
+        from regard.viz.terminal import heatmap
+
+        return heatmap(self, width=width, color=color, layer=layer, head=head)
+
+    def __str__(self) -> str:
+        return self.render() if self.weights.shape[0] else f"{' '.join(self.target)} (no attention)"
+
+    def __repr__(self) -> str:
+        layers, heads, rows, columns = self.weights.shape
+        return f"<AttentionTrace of {layers} layers × {heads} heads, {rows} target × {columns} source tokens>"
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        layer: int | Literal["all"] | None = None,
+        head: int | Literal["all"] | None = None,
+        title: str = "",
+        quiet: bool = False,
+    ) -> list[str]:
+        """Write a picture (.png, .svg, .pdf) or the trace itself (.json), whole or not at all.
+
+        `layer` and `head` choose what a picture shows: one, all beside each other ("all"), or the mean (not given).
+        Returns what the user should know, such as letters that no installed font has; unless `quiet`, it is also
+        issued as a Python warning.
+        """
+        path = Path(path)
+        if check_suffix(path, (*PICTURES, ".json")) == ".json":
+            write_output(path, (json.dumps(self.to_json(), ensure_ascii=False) + "\n").encode())
+            return []
+        from regard.viz.picture import save_picture
+
+        notes = save_picture(self, path, layer=layer, head=head, title=title)
+        if not quiet:
+            warn(notes)
+        return notes
+
+    @classmethod
+    def load(cls, path: str | Path) -> "AttentionTrace":
+        """Read a .json file that `save` wrote."""
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
+        except ValueError as error:  # neither JSON nor UTF-8
+            raise DisplayError(f"Cannot read {path}: not a JSON file ({error}).") from error
+        try:
+            return cls.from_json(record)
+        except DisplayError as error:
+            raise DisplayError(f"Cannot read {path}: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists and strings; `from_json` gives back an equal trace."""
+        return {
+            "format": FORMAT,
+            "source": list(self.source),
+            "target": list(self.target),
+            "weights": self.weights.astype(float).round(6).tolist(),
+            "shape": list(self.weights.shape),
+            "log_probs": list(self.log_probs),
+            "score": self.score,
+            "candidates": [[[token, p] for token, p in step] for step in self.candidates],
+            "source_words": list(self.source_words),
+            "target_words": list(self.target_words),
+            "special": sorted(self.special),
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> "AttentionTrace":
+        """Read what `to_json` wrote."""
+        found = record.get("format") if isinstance(record, dict) else None
+        if found != FORMAT:
+            raise DisplayError(f"Not an attention trace: 'format' is {found!r}, expected {FORMAT!r}.")
+        try:
+            return cls(
+                source=tuple(record["source"]),
+                target=tuple(record["target"]),
+                weights=np.array(record["weights"], dtype=np.float32).reshape(record["shape"]),
+                log_probs=tuple(record["log_probs"]),
+                score=record["score"],
+                candidates=tuple(tuple((token, p) for token, p in step) for step in record["candidates"]),
+                source_words=tuple(record["source_words"]),
+                target_words=tuple(record["target_words"]),
+                special=frozenset(record["special"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DisplayError(f"Not a whole attention trace: {type(error).__name__}: {error}.") from error

@@ -1,0 +1,85 @@
+"""Search as one would write it on a board: one sentence, plain lists, everything computed again from scratch.
+
+`regard.decoding.search` must find the same. This is the version to read; that is the version to run.
+"""
+
+import itertools
+import math
+
+from .toy_decoders import BOS, EOS, reread
+
+import torch
+
+
+def score(decoder, encoded, tokens, options):
+    """log P(Y|X) / lp(Y) + cp(X; Y), term by term (Wu et al. 2016, equation 14)."""
+    log_probs, _, weights = reread(decoder, encoded, tokens)
+    alpha, beta = options.length_penalty, options.coverage_penalty
+    lp = (5 + len(tokens)) ** alpha / (5 + 1) ** alpha
+    cp = 0.0
+    if beta:
+        looks = weights.mean(dim=(1, 2)).tolist()  # target × source
+        cp = beta * sum(math.log(min(sum(look[i] for look in looks), 1.0)) for i in range(len(looks[0])))
+    return sum(log_probs) / lp + cp
+
+
+def may_write(tokens, token, options, banned, prefix):
+    """May this token follow these?"""
+    if len(tokens) < len(prefix):
+        return token == prefix[len(tokens)]
+    if token == EOS and len(tokens) < options.min_length:
+        return False
+    return token not in banned
+
+
+def next_log_probs(decoder, encoded, tokens):
+    """Log-probabilities of all tokens after the given ones."""
+    return reread(decoder, encoded, [*tokens, 0])[1][-1].tolist()
+
+
+def longest(encoded, options, prefix=()):
+    """The most tokens."""
+    source = int(encoded.mask.sum())
+    return options.max_length or max(2 * source + 10, len(prefix) + 10, options.min_length + 1)
+
+
+def beam_search(decoder, encoded, options, n_best=1, banned=(), prefix=()):
+    """Keep the best `beam` extensions at each step until nothing is live; no early stopping at all."""
+    live, finished = [(0.0, [])], []
+    while live:
+        extensions = [
+            (log_prob + more, [*tokens, token])
+            for log_prob, tokens in live
+            for token, more in enumerate(next_log_probs(decoder, encoded, tokens))
+            if may_write(tokens, token, options, banned, prefix)
+        ]
+        kept = sorted(extensions, reverse=True)[: options.beam]
+        ended = [tokens[-1] == EOS or len(tokens) == longest(encoded, options, prefix) for _, tokens in kept]
+        finished += [tokens for (_, tokens), done in zip(kept, ended, strict=True) if done]
+        live = [hypothesis for hypothesis, done in zip(kept, ended, strict=True) if not done]
+    ranked = sorted(((score(decoder, encoded, tokens, options), tokens) for tokens in finished), reverse=True)
+    return ranked[:n_best]
+
+
+def greedy_search(decoder, encoded, options, banned=()):
+    """Always the most probable token."""
+    tokens = []
+    while tokens[-1:] != [EOS] and len(tokens) < longest(encoded, options):
+        log_probs = next_log_probs(decoder, encoded, tokens)
+        tokens.append(max((t for t in range(decoder.size) if t not in banned), key=log_probs.__getitem__))
+    return tokens
+
+
+def brute_force(decoder, encoded, options, banned=()):
+    """Score every sequence there is, best first."""
+    words = [token for token in range(decoder.size) if token != EOS and token not in banned]
+    limit = longest(encoded, options)
+    every = [[*body, EOS] for n in range(limit) for body in itertools.product(words, repeat=n)]
+    every += [list(body) for body in itertools.product(words, repeat=limit)]
+    return sorted(((score(decoder, encoded, tokens, options), tokens) for tokens in every), reverse=True)
+
+
+def close(found, expected):
+    """Same tokens in the same order, same scores."""
+    assert [hypothesis.tokens for hypothesis in found] == [tokens for _, tokens in expected]
+    torch.testing.assert_close([h.score for h in found], [s for s, _ in expected], rtol=1e-5, atol=1e-5)
