@@ -82,11 +82,16 @@ def override(config: Config, assignments: Iterable[str]) -> Config:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"{assignment!r} sets nothing: write NAME=VALUE, such as training.epochs=3.")
-        nested: Any = _literal(text.strip())
-        for part in reversed(name.strip().split(".")):
-            nested = {part: nested}
-        config = from_dict(Config, nested, base=config)
+        config = assign(config, name.strip(), _literal(text.strip()))
     return config
+
+
+def assign(config: Config, name: str, value: Any) -> Config:
+    """Change one setting, given by its dotted name."""
+    nested = value
+    for part in reversed(name.split(".")):
+        nested = {part: nested}
+    return from_dict(Config, nested, base=config)
 
 
 def differences(old: Config, new: Config) -> list[str]:

@@ -6,9 +6,9 @@
 import itertools
 import math
 
-from .toy_decoders import BOS, EOS, reread
-
 import torch
+
+from .toy_decoders import EOS, reread
 
 
 def score(decoder, encoded, tokens, options):

@@ -30,8 +30,8 @@ class Oracle(Decoder[Prefix]):
         self.size, self.layers, self.heads = size, layers, heads
         self.logits = torch.randn(STATES, size, generator=chance) * sharpness
         self.scores = torch.randn(STATES, max(layers, 1), heads, 32, generator=chance)[:, :layers]
-        self.steps = 0
         self.rows = []
+        self.known = {}
 
     def start(self, encoded: Encoded) -> Prefix:
         return Prefix(encoded.states[:, 0, 0].long() % STATES, encoded.mask)
@@ -69,11 +69,16 @@ def only(encoded: Encoded, number: int) -> Encoded:
 
 def reread(decoder, encoded: Encoded, tokens):
     """Step one sentence through given tokens; return each token's log-probability, all of them, and the weights."""
-    state, last, log_probs, every, weights = decoder.start(encoded), BOS, [], [], []
-    for token in tokens:
-        step = decoder.step(torch.tensor([last]), state)
-        every.append(step.logits[0].float().log_softmax(-1))
-        log_probs.append(float(every[-1][token]))
-        weights.append(step.weights[0].float())
-        state, last = step.state, token
-    return log_probs, every, torch.stack(weights)
+    steps = [_after(decoder, encoded, tuple(tokens[:t])) for t in range(len(tokens))]
+    every = [step.logits[0].float().log_softmax(-1) for step in steps]
+    log_probs = [float(row[token]) for row, token in zip(every, tokens, strict=True)]
+    return log_probs, every, torch.stack([step.weights[0].float() for step in steps])
+
+
+def _after(decoder, encoded: Encoded, tokens) -> Step:
+    """The step that follows the given tokens; what was asked before is known."""
+    key = (int(encoded.states[0, 0, 0]), len(encoded.mask[0]), tokens)
+    if key not in decoder.known:
+        state = _after(decoder, encoded, tokens[:-1]).state if tokens else decoder.start(encoded)
+        decoder.known[key] = decoder.step(torch.tensor([tokens[-1] if tokens else BOS]), state)
+    return decoder.known[key]

@@ -5,7 +5,7 @@ import re
 from regard.data.pair import Alignment
 from regard.errors import DataError
 
-_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
 
 def parse_alignment(written: str, source: str, target: str, at: str) -> Alignment:
@@ -18,7 +18,9 @@ def parse_alignment(written: str, source: str, target: str, at: str) -> Alignmen
     for link in written.split():
         match = _LINK.fullmatch(link)
         if match is None:
-            raise DataError(f"{at}: {link[:40]!r} is not a link of an alignment such as 0-0 1-2 2p3 (p: possible).")
+            raise DataError(
+                f"{at}: {link[:40]!r} is not a link of an alignment such as 0-0 1-2 2p3 (i-j sure, ipj possible)."
+            )
         ends = int(match[1]), int(match[3])
         for side, end, length in zip(("source", "target"), ends, lengths, strict=True):
             if end >= length:

@@ -6,6 +6,7 @@ All numbers are raw and little-endian. It is built beside its place and renamed:
 """
 
 import json
+import operator
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class CacheIndex:
     left_out: int
     """Pairs with more than max_length tokens on either side."""
     longest: int
-    """Tokens of the longest text among the pairs that were left out; 0 where none was."""
+    """Tokens of the longest text in the corpus, kept or not."""
     max_length: int
     dtype: str
     source_tokens: int
@@ -64,7 +65,7 @@ class TokenCache:
         )
         self.offsets = tuple(_map(folder / f"{side}.offsets", "<i8", index.pairs + 1) for side in _SIDES)
         if any(int(offsets[-1]) != count for offsets, count in zip(self.offsets, tokens, strict=True)):
-            raise DataError(f"{folder} is damaged: its offsets do not fit its tokens. Remove the folder.")
+            raise DataError(f"{folder} is damaged: its offsets do not fit its tokens. {_anew(folder)}")
         self.source_lengths, self.target_lengths = (np.diff(offsets).astype(np.int32) for offsets in self.offsets)
 
     def __len__(self) -> int:
@@ -80,18 +81,19 @@ class TokenCache:
         """Stand for the texts, the tokenizers and max_length: two caches with one fingerprint hold the same."""
         return self.index.fingerprint
 
-    def source(self, row: int) -> NDArray[np.int64]:
+    def source(self, row: SupportsIndex) -> NDArray[np.int64]:
         """Return the ids of a source text, with its end mark."""
         return self._text(0, row)
 
-    def target(self, row: int) -> NDArray[np.int64]:
+    def target(self, row: SupportsIndex) -> NDArray[np.int64]:
         """Return the ids of a target text, with its end mark."""
         return self._text(1, row)
 
-    def _text(self, side: int, row: int) -> NDArray[np.int64]:
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)}")
-        start, end = self.offsets[side][row : row + 2]
+    def _text(self, side: int, row: SupportsIndex) -> NDArray[np.int64]:
+        place = operator.index(row)
+        if not 0 <= place < len(self):
+            raise IndexError(f"row {place} of {len(self)}")
+        start, end = self.offsets[side][place : place + 2]
         return self.tokens[side][start:end].astype(np.int64)
 
     @classmethod
@@ -100,13 +102,13 @@ class TokenCache:
         path = folder / INDEX
         try:
             index = CacheIndex(**json.loads(path.read_bytes()))
+            if index.format == _FORMAT:
+                return cls(folder, index)
         except OSError as error:
             raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
         except (ValueError, TypeError):
-            raise DataError(f"{path} is damaged. Remove the folder {folder}; it will be made anew.") from None
-        if index.format != _FORMAT:
-            raise DataError(f"{folder} was made by another version of regard. Remove it; it will be made anew.")
-        return cls(folder, index)
+            raise DataError(f"{path} is damaged. {_anew(folder)}") from None
+        raise DataError(f"{folder} was made by another version of regard. {_anew(folder)}")
 
     @classmethod
     def build(cls, folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int) -> "TokenCache":
@@ -125,7 +127,7 @@ class TokenCache:
             building.rename(folder)
             sync_folder(folder.parent)
         except OSError as error:
-            raise DataError(f"Cannot write {folder}: {(error.strerror or str(error)).lower()}.") from None
+            raise DataError(f"Cannot write the tokens to {folder}: {(error.strerror or str(error)).lower()}.") from None
         finally:
             for leftover in (building, old):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -143,12 +145,17 @@ class TokenCache:
         return cls.build(folder, corpus, tokenizers, max_length)
 
 
+def _anew(folder: Path) -> str:
+    return f"Remove {folder}; it will be made anew."
+
+
 def _map(path: Path, dtype: str, count: int) -> NDArray[Any]:
     try:
-        size = path.stat().st_size
-        if size != count * np.dtype(dtype).itemsize:
-            raise DataError(f"{path} is damaged: it has {size:,} bytes. Remove the folder; it will be made anew.")
-        return np.memmap(path, dtype, "r", shape=(count,))
+        size, wanted = path.stat().st_size, count * np.dtype(dtype).itemsize
+        if size != wanted:
+            raise DataError(f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. {_anew(path.parent)}")
+        # A plain view of the mapping: NumPy's own class for it makes each access slower.
+        return np.memmap(path, dtype, "r", shape=(count,)).view(np.ndarray)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
 
@@ -206,10 +213,10 @@ def _write(folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_len
             side.write([text for text, length in zip(texts, lengths, strict=True) if length <= max_length])
         kept = sum(length <= max_length for length in lengths)
         pairs, left_out = pairs + kept, left_out + len(batch) - kept
-    for side in sides:
-        side.sync()
     if not pairs:
         raise _nothing_kept(left_out, longest, max_length)
+    for side in sides:
+        side.sync()
     index = CacheIndex(
         _FORMAT, pairs, left_out, longest, max_length, dtype, sides[0].count, sides[1].count, digest.hexdigest(), origin
     )

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.alignments import parse_alignment
-from regard.data.embedded import SPLITS, corpora, default_size
+from regard.data.embedded import LENGTHS, SPLITS, corpora, default_size
 from regard.data.lines import STDIN, LineFile, open_lines
 from regard.data.pair import Pair
-from regard.errors import ConfigError, DataError, did_you_mean
+from regard.errors import DataError, did_you_mean
 
 _FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
 
@@ -51,7 +51,8 @@ class _Files(Corpus):
             empty = False
             yield pair
         if empty:
-            raise DataError(f"{self.name} is empty: there is nothing to learn from.")
+            verb = "is" if len(self.files) == 1 else "are"
+            raise DataError(f"{self.name} {verb} empty: there is nothing to learn from.")
 
     def identity(self) -> str:
         return "\n".join((type(self).__name__, *(file.identity for file in self.files)))
@@ -153,7 +154,7 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
 
     `parts` is two parallel files (and a third one with alignments), or one TSV or JSONL file, or `-` for standard
     input, or an embedded name. An embedded name may be followed by a size and a split of its own: `phrasebook:20000`,
-    `phrasebook:test:200`; `split` and `seed` are for these alone.
+    `phrasebook:test:200`, `phrasebook:31-60` (by length); `split` and `seed` are for these alone.
     """
     if not parts:
         raise DataError(f"No corpus given. {_FORMS} ({', '.join(corpora)}).")
@@ -178,20 +179,20 @@ def _open_parallel(parts: Sequence[str]) -> Corpus:
     for i, first in enumerate(parts):
         for second in parts[i + 1 :]:
             if os.path.samefile(first, second):
-                also = "" if first == second else f" ({first} and {second} are one file)"
-                raise DataError(f"{first} is given twice{also}: source and target must be two files.")
+                what = f"{first} is given twice" if first == second else f"{first} and {second} are the same file"
+                raise DataError(f"{what}: source and target must be two files.")
     return ParallelFiles(files)
 
 
 def _open_embedded(given: str, name: str, details: Sequence[str], split: str, seed: int) -> Corpus:
     size = None
     for detail in details:
-        if detail in SPLITS:
+        if detail in SPLITS or LENGTHS.fullmatch(detail):
             split = detail
         elif detail.isdecimal() and int(detail) > 0:
             size = int(detail)
         else:
-            raise ConfigError(
+            raise DataError(
                 f"{detail!r} in {given!r} is neither a number of pairs nor a split ({', '.join(SPLITS)}). "
                 f"Write for instance {name}:20000."
             )
@@ -222,7 +223,10 @@ def _open_single(file: LineFile) -> Corpus:
 def _check_sides(at: str, source: str, target: str) -> None:
     empty = [side for side, text in (("source", source), ("target", target)) if not text.strip()]
     if empty:
-        raise DataError(f"{at}: the {' and the '.join(empty)} is empty. Fill it in, or remove the line.")
+        verb = "is" if len(empty) == 1 else "are"
+        raise DataError(
+            f"{at}: the {' and the '.join(empty)} {verb} empty. Fill in what is missing, or remove the line."
+        )
 
 
 def _parse_object(line: str, at: str) -> dict[str, Any]:
@@ -241,8 +245,8 @@ def _parse_object(line: str, at: str) -> dict[str, Any]:
 
 def _text_of(record: dict[str, Any], key: str, at: str) -> str:
     if key not in record:
-        hint = did_you_mean(key, record)
-        raise DataError(f'{at}: no "{key}".{hint} A line is {{"source": "…", "target": "…"}}.')
+        keys = ", ".join(f'"{name}"' for name in islice(record, 5)) or "none"
+        raise DataError(f'{at}: no "{key}" among its keys ({keys}). A line is {{"source": "…", "target": "…"}}.')
     text = record[key]
     if not isinstance(text, str):
         raise DataError(f'{at}: "{key}" is {json.dumps(text, ensure_ascii=False)[:40]}, not a string.')
@@ -252,5 +256,7 @@ def _text_of(record: dict[str, Any], key: str, at: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        raise DataError(f'{at}: "{key}" holds half a character (\\u{code:04x}, a lone surrogate).') from None
+        raise DataError(
+            f'{at}: "{key}" holds half a character (\\u{code:04x}, a lone surrogate). Write it whole.'
+        ) from None
     return text

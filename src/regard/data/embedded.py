@@ -1,5 +1,6 @@
 """Corpora that the package makes itself: deterministic from a seed, split so that no split holds another's content."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -13,6 +14,8 @@ Maker = Callable[[str, int, int], Iterator[Pair]]
 corpora: Registry[Maker] = Registry("embedded corpus", "corpora")
 
 SPLITS: Final = ("train", "valid", "test")
+LENGTHS: Final = re.compile("[0-9]{1,3}-[0-9]{1,3}")
+"""A split of sentences with so many source words, held out like the others: phrasebook has these."""
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 500, "test": 1_000}
 
 
@@ -23,10 +26,13 @@ def default_size(split: str) -> int:
 
 @corpora.register("phrasebook")
 def phrasebook(split: str, size: int, seed: int) -> Iterator[Pair]:
-    """English to French, from a grammar of our own, with gold alignments."""
-    from regard.data.phrasebook import generate  # large; only who asks for it pays
+    """English to French, from a grammar of our own, with gold alignments; `31-60` is a split by length."""
+    from regard.data.phrasebook import generate, length_controlled  # large; only who asks for it pays
 
-    return iter(generate(split, size, seed))
+    if LENGTHS.fullmatch(split):
+        shortest, longest = map(int, split.split("-"))
+        return length_controlled(shortest, longest, size, seed)
+    return generate(split, size, seed)
 
 
 corpora.register("reverse")(tasks.reverse)

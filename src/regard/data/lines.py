@@ -11,12 +11,12 @@ import os
 import stat
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO
 
 from regard.errors import DataError, did_you_mean
 
@@ -40,7 +40,7 @@ class LineFile:
 
     name: str
     identity: str
-    open_raw: Callable[[], IO[bytes]]
+    open_raw: Callable[[], io.BufferedReader]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines as text, without their ends (LF or CR LF) and without a byte order mark."""
@@ -58,7 +58,7 @@ class LineFile:
                 text = line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x}, the line's {error.start + 1:,}th). "
+                    f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x} at place {error.start + 1:,}). "
                     f"Convert the file, for instance: iconv -f LATIN1 -t UTF-8 {self.name}"
                 ) from None
             yield text.removesuffix("\n").removesuffix("\r")
@@ -81,7 +81,7 @@ class LineFile:
 def open_lines(given: str) -> LineFile:
     """Find a file, or spool standard input (`-`) or a pipe, so that it can be read line by line, again and again."""
     if given == STDIN:
-        return _spool("standard input", sys.stdin.buffer)
+        return _spool("standard input", sys.stdin.buffer.read)
     path = Path(given)
     try:
         status = path.stat()
@@ -93,9 +93,9 @@ def open_lines(given: str) -> LineFile:
             identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
             return LineFile(given, identity, lambda: path.open("rb"))
         with path.open("rb") as pipe:
-            return _spool(given, pipe)
+            return _spool(given, pipe.read)
     except FileNotFoundError:
-        raise DataError(f"No file {given!r}.{_near(path)}") from None
+        raise DataError(f"No file {given!r}{_why_missing(path)}") from None
     except OSError as error:
         raise _unreadable(given, error) from None
 
@@ -104,10 +104,12 @@ def _unreadable(name: str, error: OSError) -> DataError:
     return DataError(f"Cannot read {name}: {(error.strerror or str(error)).lower()}.")
 
 
-def _near(path: Path) -> str:
+def _why_missing(path: Path) -> str:
+    if path.is_symlink():
+        return f": it is a link to {os.readlink(path)!r}, which is not there."
     if not path.parent.is_dir():
-        return f" There is no folder {str(path.parent)!r} either."
-    return did_you_mean(path.name, sorted(entry.name for entry in path.parent.iterdir()))
+        return f". There is no folder {str(path.parent)!r} either."
+    return "." + did_you_mean(path.name, sorted(entry.name for entry in path.parent.iterdir()))
 
 
 def _files_in(folder: Path) -> str:
@@ -116,49 +118,57 @@ def _files_in(folder: Path) -> str:
     except OSError:
         names = []
     if not names:
-        return " Give the files themselves."
+        return " Give the files in it."
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    return f" Give the files themselves; it holds {shown}"
+    return f" Give the files in it: {shown}"
 
 
-def _decompressed(name: str, raw: IO[bytes]) -> IO[bytes]:
+def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
     """Undo the compression that the first bytes tell of, whatever the file is called."""
-    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-    start = buffered.peek(8)[:8]
+    start = raw.peek(8)[:8]
     if start.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
+        return gzip.GzipFile(fileobj=raw)
     if start.startswith(_XZ):
-        return lzma.LZMAFile(buffered)
+        return lzma.LZMAFile(raw)
     for magic, kind in _NOT_READ.items():
         if start.startswith(magic):
             raise DataError(f"{name} is {kind} data. Text, .gz and .xz are read: unpack it first.")
     for ending, kind in ((".gz", "gzip"), (".xz", "xz")):
         if start and name.endswith(ending):
             raise DataError(f"{name} is not {kind} data. If it is plain text, rename it without {ending}.")
-    return buffered
+    return raw
 
 
-def _spool(name: str, stream: IO[bytes]) -> LineFile:
+def _spool(name: str, read: Callable[[int], bytes]) -> LineFile:
     """Copy what can be read only once to a temporary file that has no name and leaves nothing behind."""
-    spooled = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the corpus does
+    try:
+        spooled = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the LineFile goes
+        digest = _copy(read, spooled)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(f"Cannot keep {name} for a second pass: {reason}. Set TMPDIR to a folder with room.") from None
+    file = LineFile(name, f"{name} {digest}", lambda: io.BufferedReader(_Pass(spooled)))
+    weakref.finalize(file, spooled.close)
+    return file
+
+
+def _copy(read: Callable[[int], bytes], spooled: io.BufferedRandom) -> str:
     digest = blake2b(digest_size=16)
     try:
-        while chunk := stream.read(1 << 20):
+        while chunk := read(1 << 20):
             digest.update(chunk)
             spooled.write(chunk)
         spooled.flush()
-    except OSError as error:
-        raise DataError(
-            f"Cannot keep {name} in {tempfile.gettempdir()}: {(error.strerror or str(error)).lower()}. "
-            "Set TMPDIR to a folder with more room."
-        ) from None
-    return LineFile(name, f"{name} {digest.hexdigest()}", lambda: io.BufferedReader(_Pass(spooled)))
+    except OSError:
+        spooled.close()
+        raise
+    return digest.hexdigest()
 
 
 class _Pass(io.RawIOBase):
     """One pass over a shared file with a place of its own, so that several passes can run at once."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: io.BufferedRandom) -> None:
         self._file = file
         self._place = 0
 

@@ -11,21 +11,21 @@ from itertools import islice
 from random import Random
 
 from regard.data.pair import Alignment, Pair
-from regard.errors import ConfigError
+from regard.errors import DataError, did_you_mean
 
 _SYLLABLES = tuple(first + second for first in "bdfgklmnprst" for second in "aeiou")
-_SHARES = {"valid": range(1), "test": range(1, 2), "train": range(2, 10)}
+_SHARES = {"train": range(2, 10), "valid": range(1), "test": range(1, 2)}
 """Tenths of all content."""
 
 
 def copy(split: str, size: int, seed: int) -> Iterator[Pair]:
     """Two to twelve made-up words, to be said again."""
-    return _made(_copied, split, size, seed)
+    return _made("copy", _copied, split, size, seed)
 
 
 def reverse(split: str, size: int, seed: int) -> Iterator[Pair]:
     """Two to twelve made-up words, to be said from the last to the first."""
-    return _made(_reversed, split, size, seed)
+    return _made("reverse", _reversed, split, size, seed)
 
 
 def dates(split: str, size: int, seed: int) -> Iterator[Pair]:
@@ -35,15 +35,17 @@ def dates(split: str, size: int, seed: int) -> Iterator[Pair]:
     end (5/3/2024) the month does, as in the USA; years of two digits are those of POSIX (69 to 99: 1969 to 1999,
     00 to 68: 2000 to 2068). All styles of one day are in one split.
     """
-    return _made(_dated, split, size, seed)
+    return _made("dates", _dated, split, size, seed)
 
 
-def _made(make: Callable[[Random], Pair], split: str, size: int, seed: int) -> Iterator[Pair]:
+def _made(name: str, make: Callable[[Random], Pair], split: str, size: int, seed: int) -> Iterator[Pair]:
     """Draw until a split is full. The sequence does not depend on the size: a smaller one is a part of a larger."""
     if split not in _SHARES:
-        raise ConfigError(f"No split {split!r} here: there are {', '.join(sorted(_SHARES))}.")
+        raise DataError(
+            f"No split named {split!r} in {name}.{did_you_mean(split, _SHARES)} It has {', '.join(_SHARES)}."
+        )
     share = _SHARES[split]
-    random = Random(f"{make.__name__} {seed}")
+    random = Random(f"{name} {seed}")
     pairs = iter(lambda: make(random), None)
     return islice((pair for pair in pairs if _tenth(pair.target) in share), size)
 

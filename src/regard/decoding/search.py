@@ -252,10 +252,13 @@ def _extend(
     """Choose the best extensions of each sentence's hypotheses."""
     size, options = log_probs.shape[1], rules.options
     possible = rules.apply(log_probs.view(*live.totals.shape, size), length, live.sentences)
-    totals, chosen = _best((live.totals[..., None] + possible).flatten(1), options.beam)
-    parents = chosen // size
+    # No sentence takes more than `beam` extensions of one hypothesis: those first, not a sum over the whole vocabulary.
+    near, tokens = _best(possible.flatten(0, 1), options.beam)
+    totals, chosen = _best((live.totals.view(-1, 1) + near).view(len(live.totals), -1), options.beam)
+    parents = chosen // near.shape[1]
+    tokens, near = (part.view(len(chosen), -1).gather(1, chosen) for part in (tokens, near))
     covered = _look(live.covered, weights, parents) if options.coverage_penalty else live.covered
-    return Choice(chosen % size, parents, possible.flatten(1).gather(1, chosen), Live(live.sentences, totals, covered))
+    return Choice(tokens, parents, near, Live(live.sentences, totals, covered))
 
 
 def _settle(

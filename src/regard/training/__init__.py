@@ -1,0 +1,1 @@
+"""Training: loss, schedules, optimizers, averages, checkpoints, and the loop that ties them."""

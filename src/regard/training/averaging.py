@@ -4,7 +4,6 @@ An average sees every step and every checkpoint, and says which weights to valid
 saved with the checkpoint, each part as a file that never changes once written.
 """
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,8 +30,12 @@ def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         tensor.copy_(weights[name])  # of a detached view, so that no gradient is recorded
 
 
-class Average(ABC):
-    """Some mean of the weights a model has had."""
+@averages.register("none")
+class Average:
+    """Some mean of the weights a model has had; this one is no mean, but the weights of now."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        """Take the settings that an average needs."""
 
     def start(self, weights: Weights) -> None:
         """See the weights before the first step."""
@@ -43,9 +46,9 @@ class Average(ABC):
     def checkpoint(self, step: int, weights: Weights) -> None:
         """See the weights at a scheduled checkpoint (not at one made because the run was stopped)."""
 
-    @abstractmethod
     def mean(self, weights: Weights) -> Weights:
         """Return the average, given the weights of now."""
+        return weights
 
     def files(self) -> dict[str, Weights]:
         """Return what must be saved, by file name; a file of a given name has one content in a run's life."""
@@ -68,18 +71,6 @@ class Average(ABC):
             yield
         finally:
             set_weights(model, kept)
-
-
-@averages.register("none")
-class Now(Average):
-    """No average: the weights as they are."""
-
-    def __init__(self, config: TrainingConfig) -> None:
-        """Need nothing."""
-
-    def mean(self, weights: Weights) -> Weights:
-        """Return the given weights themselves."""
-        return weights
 
 
 @averages.register("last")

@@ -12,8 +12,8 @@ state/
 
 A checkpoint is written as `….writing` and synced; the rename to its own name is the one moment at which it begins to
 exist. All else (model.safetensors, the end of metrics.jsonl, which older checkpoints are left) follows from the newest
-checkpoint and is put right by `resume`. Removing begins with a rename too, so that half a checkpoint is never taken for one.
-What did not change since the checkpoint before is linked, not written again.
+checkpoint and is put right when the run is resumed. Removing begins with a rename too, so that half a checkpoint is
+never taken for one. What did not change since the checkpoint before is linked, not written again.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ class Checkpoints:
 
     def sweep(self) -> None:
         """Clear away what a killed process left half written or half removed."""
-        for entry in list(self.folder.iterdir()):
+        for entry in list(self.folder.iterdir()) if self.folder.is_dir() else ():
             if entry.name.endswith((WRITING, REMOVING)):
                 shutil.rmtree(entry)
 
@@ -92,7 +92,7 @@ class Checkpoints:
         for name in reversed(self.names()):
             try:
                 return read(self.folder / str(name), name), wrong
-            except Damaged as damage:
+            except DamagedError as damage:
                 wrong.append(str(damage))
         if wrong:
             raise TrainingError(
@@ -111,7 +111,8 @@ class Checkpoints:
         writing = final.with_name(final.name + WRITING)
         if writing.exists():
             shutil.rmtree(writing)
-        os.makedirs(writing)
+        self._make_folder()
+        os.mkdir(writing)
         digests = {}
         for file, content in files.items():
             if isinstance(content, Path):
@@ -128,10 +129,15 @@ class Checkpoints:
             self._remove(final)
         os.rename(writing, final)
         sync_folder(self.folder)
-        self._let_go(name)
+        self.let_go(name)
         return Saved(final, name, dict(place), digests)
 
-    def _let_go(self, newest: Name) -> None:
+    def _make_folder(self) -> None:
+        if not self.folder.is_dir():
+            os.mkdir(self.folder)
+            sync_folder(self.folder.parent)
+
+    def let_go(self, newest: Name) -> None:
         """Keep the newest and the last scheduled one before it, in case a disk damages the newest."""
         scheduled = [name for name in self.names() if name.scheduled and name < newest]
         for name in self.names():
@@ -146,7 +152,7 @@ class Checkpoints:
         shutil.rmtree(removing)
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """A checkpoint that is not whole; the message says what is wrong with it."""
 
 
@@ -155,19 +161,19 @@ def read(path: Path, name: Name) -> Saved:
     try:
         record = json.loads((path / PLACE).read_bytes())
         if record["format"] != FORMAT:
-            raise Damaged(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
+            raise DamagedError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
         saved = Saved(path, name, record["place"], record["files"])
     except OSError as error:
-        raise Damaged(f"{path / PLACE} cannot be read: {error.strerror}.") from None
+        raise DamagedError(f"{path / PLACE} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
-        raise Damaged(f"{path / PLACE} is damaged.") from None
+        raise DamagedError(f"{path / PLACE} is damaged.") from None
     for file, digest in saved.digests.items():
         try:
             content = (path / file).read_bytes()
         except OSError as error:
-            raise Damaged(f"{path / file} cannot be read: {error.strerror}.") from None
+            raise DamagedError(f"{path / file} cannot be read: {error.strerror}.") from None
         if _digest(content) != digest:
-            raise Damaged(f"{path / file} is damaged: its content is not what was written.")
+            raise DamagedError(f"{path / file} is damaged: its content is not what was written.")
     return saved
 
 

@@ -15,11 +15,10 @@ class Metrics:
     def __init__(self, path: Path, last_step: int) -> None:
         """Cut what lies beyond `last_step`, and the half line that a kill may have left."""
         self.path = path
-        if path.exists():
-            old = path.read_bytes()
-            kept = b"".join(line for line in old.splitlines(keepends=True) if _step(line) <= last_step)
-            if kept != old:
-                write_atomically(path, kept)
+        old = path.read_bytes() if path.exists() else None
+        kept = b"".join(line for line in (old or b"").splitlines(keepends=True) if _step(line) <= last_step)
+        if kept != old:
+            write_atomically(path, kept)
         self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
 
     def add(self, record: Mapping[str, Any]) -> None:

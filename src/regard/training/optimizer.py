@@ -38,9 +38,9 @@ def sgd(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer
 def state_tensors(optimizer: Optimizer, names: Mapping[nn.Parameter, str]) -> dict[str, Tensor]:
     """Return what an optimizer remembers as `parameter/what`, by the parameters' own names."""
     return {
-        f"{names[parameter]}/{what}": value
-        for parameter, kept in optimizer.state.items()
-        for what, value in kept.items()
+        f"{name}/{what}": value
+        for parameter, name in names.items()
+        for what, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, torch.Tensor)
     }
 

@@ -37,6 +37,15 @@ class Window:
         return self.steps / self.seconds if self.seconds else 0.0
 
 
+@dataclass(frozen=True)
+class Score:
+    """What a validation found."""
+
+    step: int
+    score: float
+    """Higher is better."""
+
+
 @dataclass
 class Place:
     """Where a run is: with the weights, all that is needed to go on."""
@@ -49,25 +58,26 @@ class Place:
     """How many of that epoch's batches are used up."""
     seconds: float = 0.0
     """Time spent so far, over all resumed parts."""
-    history: list[dict[str, float]] = field(default_factory=list)
-    """`step` and `score` (higher is better) of every validation."""
+    history: list[Score] = field(default_factory=list)
+    """All validations."""
     window: Window = field(default_factory=Window)
     fingerprint: str = ""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Place":
         """Take back what `dataclasses.asdict` gave."""
-        return cls(**{**values, "window": Window(**values["window"])})
+        history = [Score(**score) for score in values["history"]]
+        return cls(**{**values, "history": history, "window": Window(**values["window"])})
 
     @property
     def scores(self) -> list[float]:
         """The scores of all validations."""
-        return [record["score"] for record in self.history]
+        return [validation.score for validation in self.history]
 
     @property
-    def best(self) -> dict[str, float] | None:
+    def best(self) -> Score | None:
         """The first of the best validations."""
-        return max(self.history, key=lambda record: record["score"], default=None)
+        return max(self.history, key=lambda validation: validation.score, default=None)
 
     @property
     def waited(self) -> int:

@@ -2,7 +2,21 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TextIO, runtime_checkable
+from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What is needed of a file to talk to it."""
+
+    def write(self, text: str, /) -> object:
+        """Take in text."""
+
+    def flush(self) -> object:
+        """Pass it on."""
+
+    def isatty(self) -> bool:
+        """Say whether it is a terminal."""
 
 
 class Progress(NamedTuple):
@@ -53,7 +67,7 @@ class Silent:
 class Lines:
     """Plain lines, for logs."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._last: Progress | None = None
 
@@ -76,7 +90,7 @@ class Lines:
 class Bar:
     """A progress bar that stays in the terminal's last line; messages scroll by above it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Stream) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
@@ -90,7 +104,7 @@ class Bar:
             TimeRemainingColumn(compact=True),
             TextColumn("left{task.fields[validation]}"),
         )
-        self._rich = RichProgress(*columns, console=Console(file=stream), refresh_per_second=4)
+        self._rich = RichProgress(*columns, console=Console(file=cast(IO[str], stream)), refresh_per_second=4)
         self._task: Any = None
         self._validation = ""
 
@@ -100,7 +114,7 @@ class Bar:
 
     def step(self, progress: Progress) -> None:
         """Move the bar."""
-        fields = {
+        fields: dict[str, Any] = {
             "epoch": progress.epoch,
             "loss": progress.loss,
             "speed": progress.tokens_per_second,
@@ -124,7 +138,7 @@ class Bar:
         self._rich.stop()
 
 
-def reporter_for(stream: TextIO | None = None) -> Reporter:
+def reporter_for(stream: Stream | None = None) -> Reporter:
     """Return the bar if the stream (stderr) is a terminal, else plain lines."""
     chosen = sys.stderr if stream is None else stream
     return Bar(chosen) if chosen.isatty() else Lines(chosen)
@@ -136,7 +150,9 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
     if "valid_loss" in record:
         bleu = f" · BLEU {record['bleu']:.2f}" if "bleu" in record else ""
         best = " · best so far" if record.get("best") else ""
-        return f"{place} · validation loss {record['valid_loss']:.4f} · perplexity {record['perplexity']:.2f}{bleu}{best}"
+        return (
+            f"{place} · validation loss {record['valid_loss']:.4f} · perplexity {record['perplexity']:.2f}{bleu}{best}"
+        )
     left = ""
     if last is not None and record.get("tokens_per_second") and record.get("steps_per_second"):
         left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"

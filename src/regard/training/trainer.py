@@ -10,14 +10,11 @@ import dataclasses
 import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from regard.config import Config
 from regard.data.batching import Batch
@@ -30,38 +27,16 @@ from regard.training.averaging import PREFIX, averages, set_weights
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.interruption import Interruption
 from regard.training.loss import batch_loss
+from regard.training.material import Material, Rows, StoppedError
 from regard.training.metrics import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
-from regard.training.place import Place, Window
+from regard.training.place import Place, Score, Window
 from regard.training.progress import Progress, Reporter
 from regard.training.schedule import Moment, learning_rate
 
 METRICS, STATE = "metrics.jsonl", "state"
 LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
 INTERRUPTED = "interrupted"
-Rows = NDArray[np.int64]
-
-
-class Stopped(Exception):
-    """Raised inside a validation when the run was asked to stop."""
-
-
-Validate = Callable[[Seq2Seq, Callable[[], None]], dict[str, Any]]
-"""Scores a model: `valid_loss`, `perplexity` and more. It calls what it is given now and then, to be stopped by it."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What there is to learn from."""
-
-    order: Callable[[int], Sequence[Rows]]
-    """The batches of an epoch, counted from 1, as rows of the corpus: a pure function."""
-    batch: Callable[[Rows], Batch]
-    """The tensors of a batch, on the CPU."""
-    validate: Validate | None
-    """None where there is no validation corpus: the last model is then the one to use."""
-    fingerprint: str
-    """What the corpus and its tokens are known by."""
 
 
 class Trainer:
@@ -74,7 +49,8 @@ class Trainer:
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
         self.average = averages[self.settings.average](self.settings)
-        self.average.start(weights_of(model))
+        self.weights = weights_of(model)  # views: they are always those of now
+        self.average.start(self.weights)
         self.checkpoints = Checkpoints(folder / STATE)
         self.place = Place(fingerprint=material.fingerprint)
         self.saved: Saved | None = None
@@ -103,9 +79,8 @@ class Trainer:
     def _limit(self) -> str | None:
         if self.settings.steps and self.place.step >= self.settings.steps:
             return "steps"
-        if self.place.epoch >= self.settings.epochs and (self.epoch_ended or not self.settings.epochs):
-            return "epochs"
-        return None
+        epochs_done = self.place.epoch if self.epoch_ended else self.place.epoch - 1
+        return "epochs" if epochs_done >= self.settings.epochs else None
 
     def _validation_scheduled(self) -> bool:
         every = self.settings.validate_every
@@ -137,10 +112,10 @@ class Trainer:
         self.model.train()
         while True:
             if self._save_scheduled() and not self._is_saved():
-                self.average.checkpoint(self.place.step, weights_of(self.model))
+                self.average.checkpoint(self.place.step, self.weights)
                 try:
                     self._validate_if_due(interruption)
-                except Stopped:
+                except StoppedError:
                     return self._stop()
                 self._save(scheduled=True)
             if (end := self.end()) is not None:
@@ -150,6 +125,7 @@ class Trainer:
             self._step()
 
     def _stop(self) -> str:
+        self.reporter.message("Asked to stop: saving. Press Ctrl-C again to leave at once.")
         if self.saved is None or self.saved.name.step != self.place.step:
             self._save(scheduled=False)
         return INTERRUPTED
@@ -169,7 +145,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
-        self.average.step(step, weights_of(self.model))
+        self.average.step(step, self.weights)
         place.step, place.epoch, place.batch = step, epoch, first + len(rows)
         place.window.add(tokens, loss, time.perf_counter() - began)
         self._report(rate, norm)
@@ -182,7 +158,7 @@ class Trainer:
         for batch in batches:
             with self._autocast():
                 loss = batch_loss(self.model, batch.to(self.device), self.settings.label_smoothing).total / tokens
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         norm = gradient_norm(self.names, self.settings.clip)
         # The one place where the host waits for the device.
@@ -231,13 +207,13 @@ class Trainer:
     # -- validating and saving ----------------------------------------------------------------------------------------
 
     def _validate_if_due(self, interruption: Interruption) -> None:
-        validated = bool(self.place.history) and self.place.history[-1]["step"] == self.place.step
+        validated = bool(self.place.history) and self.place.history[-1].step == self.place.step
         if self.material.validate is None or validated or not self._validation_scheduled():
             return
 
         def check() -> None:
             if interruption.asked:
-                raise Stopped
+                raise StoppedError
 
         self.model.eval()
         with self.average.applied(self.model), torch.no_grad():
@@ -247,7 +223,7 @@ class Trainer:
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
         best = score > max(self.place.scores, default=-math.inf)
-        self.place.history.append({"step": self.place.step, "score": score})
+        self.place.history.append(Score(self.place.step, score))
         place = {"step": self.place.step, "epoch": self.place.epoch}
         self._log({**place, **result, "best": best, "seconds": self._seconds()})
 
@@ -260,29 +236,33 @@ class Trainer:
         self.metrics.sync()
         name = Name(self.place.step, scheduled)
         self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), self._files(), self.saved)
-        self.publish()
+        self._publish()
 
     def _files(self) -> dict[str, bytes | Path]:
-        weights = weights_of(self.model)
         files: dict[str, bytes | Path] = {
             CONFIG: to_toml(self.config).encode(),
-            LAST: checkpoint.to_bytes(weights),
+            LAST: checkpoint.to_bytes(self.weights),
             OPTIMIZER: checkpoint.to_bytes(state_tensors(self.optimizer, self.names)),
         }
         old = self.saved
         for file, tensors in self.average.files().items():
             files[file] = old.path / file if old and file in old.digests else checkpoint.to_bytes(tensors)
         best = self.place.best
-        if old and best and best["step"] != self.place.step:
+        if old and best and best.step != self.place.step:
             files[BEST] = old.path / BEST
         else:
-            files[BEST] = checkpoint.to_bytes(self.average.mean(weights))
+            files[BEST] = checkpoint.to_bytes(self.average.mean(self.weights))
         return files
 
-    def publish(self) -> None:
-        """Make the best weights of the newest checkpoint those that others load."""
-        if self.saved is not None:
-            checkpoint.publish(self.saved.path / BEST, self.folder / WEIGHTS)
+    def _publish(self) -> None:
+        assert self.saved is not None
+        checkpoint.publish(self.saved.path / BEST, self.folder / WEIGHTS)
+
+    def settle(self) -> None:
+        """Let all else follow from the checkpoint that was loaded, as a kill may have kept it from doing."""
+        assert self.saved is not None
+        self._publish()
+        self.checkpoints.let_go(self.saved.name)
 
     def load(self, saved: Saved) -> None:
         """Go back to where a checkpoint was made."""

@@ -1,0 +1,1 @@
+"""Traces of attention, and every way to look at them."""

@@ -20,7 +20,7 @@ INK, FAINT, LINES = "#22223a", "#8a8a9c", "#e3e3ea"
 """Text, what is set back, and thin lines."""
 
 _DOTS = 200
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     # Text stays text: it can be searched, copied and read aloud, the browser finds the fonts and joins Arabic. The
     # price, that widths differ a little where the viewer has other fonts, is one that labels on a grid can bear.
     "svg.fonttype": "none",
@@ -37,14 +37,13 @@ _METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"CreationDate": None, "Creator": "regard", "Producer": None},
 }
 _GLYPH = re.compile(r"Glyph (\d+) \(.*\) missing")
+_UNSHAPED = re.compile(r"Matplotlib currently does not support \w+ natively")
 # matplotlib's settings belong to the whole process: pictures are drawn one at a time.
 _DRAWING = threading.Lock()
 
-Draw = Callable[["Figure", Any], None]
 
-
-def save_figure(path: Path, texts: Iterable[str], draw: Draw) -> list[str]:
-    """Let `draw(figure, families)` draw on an empty figure, and write it whole or not at all.
+def save_figure(path: Path, texts: Iterable[str], draw: Callable[["Figure"], None]) -> list[str]:
+    """Let `draw` draw on an empty figure, and write it whole or not at all.
 
     `texts` are all words in the picture that the user gave: fonts are found for them. Returns notes for the user.
     """
@@ -61,9 +60,12 @@ def save_figure(path: Path, texts: Iterable[str], draw: Draw) -> list[str]:
         matplotlib.rcdefaults()
         choice = fonts.choose_fonts(words)
         matplotlib.rcParams.update(_STYLE)
-        matplotlib.rcParams["font.family"] = [*choice.families]
+        matplotlib.rcParams["font.family"] = [*choice.families, "sans-serif"]  # the last is for viewers of an .svg
+        matplotlib.rcParams["font.sans-serif"] = [fonts.FIRST]
+        # Whole outlines (42) need TrueType; matplotlib wraps others wrongly, and its own kind (3) mixes up some emoji.
+        matplotlib.rcParams["pdf.fonttype"] = 42 if fonts.are_truetype(choice.families) else 3
         figure = Figure()
-        draw(figure, choice.families)
+        draw(figure)
         figure.savefig(
             buffer, format=suffix[1:], dpi=_DOTS, bbox_inches="tight", pad_inches=0.15, metadata=_METADATA[suffix]
         )
@@ -71,7 +73,7 @@ def save_figure(path: Path, texts: Iterable[str], draw: Draw) -> list[str]:
     for warning in caught:
         if glyph := _GLYPH.search(str(warning.message)):
             missing.add(chr(int(glyph[1])))
-        else:
+        elif not _UNSHAPED.match(str(warning.message)):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     write_output(path, buffer.getvalue())
     return fonts.notes(words, missing, suffix)

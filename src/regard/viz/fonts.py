@@ -14,8 +14,9 @@ FIRST = "DejaVu Sans"
 
 # These have a glyph for every character, but not the right one.
 _PRETENDERS = ("Last Resort", "Adobe Blank")
-_CJK = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
-_SHAPED = {"ARABIC", "HEBREW", "SYRIAC", "DEVANAGARI", "BENGALI", "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "GUJARATI"}
+_CJK = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"}
+_SHAPED = {"ARABIC", "HEBREW", "SYRIAC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA"}
+_SHAPED |= {"TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA"}
 
 
 class FontChoice(NamedTuple):
@@ -37,15 +38,15 @@ def notes(texts: Iterable[str], missing: Iterable[str], suffix: str) -> list[str
         effect = "show where the viewer has one" if suffix == ".svg" else "are drawn as boxes"
         found.append(
             f"No installed font has {_sample(gone)} ({', '.join(_scripts(gone))}): they {effect}. "
-            f"Install one that has, for example the package {' or '.join(_packages(gone))}."
+            f"Install one that has them, for example from the Debian package {' and '.join(_packages(gone))}."
         )
     broken = sorted({script(char) for text in texts for char in text} & _SHAPED)
     if broken and suffix != ".svg" and not shapes_text():
         import matplotlib
 
         found.append(
-            f"matplotlib {matplotlib.__version__} writes {' and '.join(name.title() for name in broken)} unjoined and "
-            "from left to right: pip install -U 'matplotlib>=3.11', or save as .svg."
+            f"matplotlib {matplotlib.__version__} writes {' and '.join(map(str.title, broken))} letters unjoined and in"
+            " the wrong order: pip install -U 'matplotlib>=3.11', or save as .svg."
         )
     return found
 
@@ -61,7 +62,13 @@ def script(char: str) -> str:
     """Return the script as Unicode's name of the character tells it, such as `ARABIC`; `EMOJI` for pictures."""
     if unicodedata.category(char) == "So" and ord(char) >= 0x1F000:
         return "EMOJI"
-    return unicodedata.name(char, "UNNAMED").split()[0]
+    name = unicodedata.name(char, "UNNAMED").split()[0]
+    return "CJK" if name in ("IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH") else name
+
+
+def are_truetype(families: Iterable[str]) -> bool:
+    """Tell whether all families are single TrueType files (.otf and .ttc may hold outlines of another kind)."""
+    return all(_path(family).lower().endswith(".ttf") for family in families)
 
 
 def _is_drawn(char: str) -> bool:
@@ -79,16 +86,19 @@ def _scripts(chars: list[str]) -> list[str]:
 
 def _packages(chars: list[str]) -> list[str]:
     names = {script(char) for char in chars}
-    wanted = [("fonts-noto-cjk", names & _CJK), ("fonts-symbola", names & {"EMOJI"}), ("fonts-noto-core", names)]
-    chosen = [package for package, needed in wanted[:2] if needed]
-    return chosen if names <= _CJK | {"EMOJI"} else [*chosen, wanted[2][0]]
+    wanted = {
+        "fonts-noto-cjk": names & _CJK,
+        "fonts-symbola": names & {"EMOJI"},
+        "fonts-noto-core": names - _CJK - {"EMOJI"},
+    }
+    return [package for package, needed in wanted.items() if needed]
 
 
 @lru_cache(maxsize=64)
 def _choose(chars: frozenset[str]) -> FontChoice:
     families, missing = [FIRST], chars - {chr(code) for code in _characters(FIRST)}
     for search in (_families, _new_families):
-        for family in search() if missing else ():
+        for family in search(_region(chars)) if missing else ():
             if found := {char for char in missing if ord(char) in _characters(family)}:
                 families.append(family)
                 missing -= found
@@ -97,16 +107,25 @@ def _choose(chars: frozenset[str]) -> FontChoice:
     return FontChoice(tuple(families), frozenset(missing))
 
 
-def _families() -> list[str]:
+def _region(chars: frozenset[str]) -> str:
+    """Return how families for East Asian text end: the same character is drawn differently in each country."""
+    names = {script(char) for char in chars}
+    return "JP" if names & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in names else "SC"
+
+
+def _families(region: str) -> list[str]:
     """List the families that matplotlib knows, upright regular ones, plain sans-serif designs first."""
     from matplotlib import font_manager
 
-    names = {entry.name for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
-    names = {name for name in names if not name.startswith(_PRETENDERS)}
-    return sorted(names, key=lambda name: (not name.startswith("Noto Sans"), "Sans" not in name, name))
+    upright = (entry for entry in font_manager.fontManager.ttflist if entry.style == "normal")
+    regular = {entry.name for entry in upright if str(entry.weight) in ("400", "normal", "regular", "book")}
+    names = (name for name in regular if not name.startswith(_PRETENDERS))
+    return sorted(
+        names, key=lambda name: (not name.startswith("Noto Sans"), not name.endswith(region), "Sans" not in name, name)
+    )
 
 
-def _new_families() -> list[str]:
+def _new_families(region: str) -> list[str]:
     """Make fonts known that were installed after matplotlib made its list; return all families then."""
     from matplotlib import font_manager
 
@@ -116,7 +135,15 @@ def _new_families() -> list[str]:
             font_manager.fontManager.addfont(path)
         except Exception:  # a font that cannot be read is as good as none, whatever FreeType says of it
             continue
-    return _families()
+    return _families(region)
+
+
+def _path(family: str) -> str:
+    """Return the file of a family's regular face."""
+    from matplotlib import font_manager
+
+    properties = font_manager.FontProperties(family=[family])
+    return font_manager.findfont(properties, fallback_to_default=False)
 
 
 @lru_cache(maxsize=16)
@@ -125,8 +152,7 @@ def _characters(family: str) -> frozenset[int]:
     from matplotlib import font_manager
 
     try:
-        path = font_manager.findfont(font_manager.FontProperties(family=[family]), fallback_to_default=False)
-        font = font_manager.get_font(path)
+        font = font_manager.get_font(_path(family))
         return frozenset(font.get_charmap()) if font.scalable else frozenset()
     except Exception:  # colour bitmaps and broken files: FreeType's errors have no common type
         return frozenset()

@@ -36,7 +36,7 @@ def friendly(tokens: Sequence[str], special: Set[str] = frozenset()) -> tuple[st
 def visible(text: str) -> str:
     """Replace what has no shape of its own, or would act on the screen, by something that can be seen."""
     shown = "".join(_visible(char) for char in text)
-    if shown and unicodedata.category(shown[0]).startswith("M"):
+    if shown and (_cells(shown[0]) == 0 or unicodedata.category(shown[0]) == "Mc"):
         shown = "◌" + shown  # a mark needs a letter to sit on, or it lands on its neighbour
     return shown or "∅"
 

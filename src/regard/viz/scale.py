@@ -29,7 +29,7 @@ def top(weights: NDArray[np.float32]) -> float:
 def levels(weights: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return the nearest of `count` levels for each weight, 0 for nothing; what is not a number counts as nothing."""
     share = np.clip(np.nan_to_num(weights) / top(weights), 0.0, 1.0)
-    return np.floor(share * (count - 1) + 0.5).astype(np.int64)
+    return np.asarray(share * (count - 1) + 0.5, dtype=np.int64)
 
 
 def colours(count: int = 256) -> NDArray[np.float64]:
@@ -43,7 +43,9 @@ def colours(count: int = 256) -> NDArray[np.float64]:
 
 def _srgb(oklab: NDArray[np.float64]) -> NDArray[np.float64]:
     """Turn OKLab into sRGB by Ottosson's matrices; what the screen cannot show is clipped."""
-    to_cones = np.array([[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]])
+    to_cones = np.array(
+        [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
+    )
     to_linear = np.array(
         [
             [4.0767416621, -3.3077115913, 0.2309699292],
@@ -52,4 +54,4 @@ def _srgb(oklab: NDArray[np.float64]) -> NDArray[np.float64]:
         ]
     )
     linear = np.clip((oklab @ to_cones.T) ** 3 @ to_linear.T, 0.0, 1.0)
-    return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.asarray(np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055))

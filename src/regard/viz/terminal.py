@@ -1,6 +1,7 @@
 """Attention in a terminal: a row for each target token, a column for each source token, stronger where it looked.
 
-A matrix that is too wide is set in several blocks of columns; rows that look only at other blocks are folded. Column labels stand as stairs where there is room
+A matrix that is too wide is set in several blocks of columns; rows that look only at other blocks are
+folded. Column labels stand as stairs where there is room
 
     the
     │  red
@@ -40,7 +41,9 @@ def heatmap(
         return f"(nothing to show: {len(trace.source)} source tokens, {len(trace.target)} target tokens)"
     grid = _Grid.fit(trace, look, max(width, NARROWEST), color)
     blocks = [grid.block(start) for start in range(0, len(grid.source), grid.columns)]
-    return "\n".join([*("\n".join(lines) + "\n" for lines in blocks[:-1]), *blocks[-1], grid.legend(trace, layer, head)])
+    return "\n".join(
+        [*("\n".join(lines) + "\n" for lines in blocks[:-1]), *blocks[-1], grid.legend(trace, layer, head)]
+    )
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class _Grid:
         stop = min(start + self.columns, len(self.source))
         lines = self.header(start, stop)
         if self.columns < len(self.source):
-            lines.insert(0, self.dim(f"source {start + 1}–{stop} of {len(self.source)}"))
+            lines.insert(0, self.dim(shorten(f"source {start + 1}–{stop} of {len(self.source)}", self.width)))
         levels = scale.levels(self.look, len(scale.RAMP if self.color else scale.SHADES))[:, start:stop]
         strongest = self.look.argmax(axis=1)
         empty = ~levels.any(axis=1) & ~((start <= strongest) & (strongest < stop))

@@ -52,8 +52,9 @@ class AttentionTrace:
         parts = ("log_probs", rows), ("candidates", rows), ("target_words", rows), ("source_words", columns)
         for name, count in parts:
             if len(getattr(self, name)) not in (0, count):
-                raise DisplayError(f"A trace's {name} must have one entry per token ({count}) or none, got "
-                                   f"{len(getattr(self, name))}.")
+                raise DisplayError(
+                    f"A trace's {name} must have one entry per token ({count}) or none, got {len(getattr(self, name))}."
+                )
 
     def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
         """Return one target × source matrix: the given layer and head, or the mean over those not given."""
@@ -95,11 +96,9 @@ class AttentionTrace:
             count[word] += 1
             for s in kept:
                 merged[word, self.source_words[s]] += look[t, s]
-        return merged / np.maximum(count, 1)
+        return np.asarray(merged / np.maximum(count, 1), dtype=np.float32)
 
-    def render(
-        self, width: int = 80, color: bool = False, *, layer: int | None = None, head: int | None = None
-    ) -> str:
+    def render(self, width: int = 80, color: bool = False, *, layer: int | None = None, head: int | None = None) -> str:
         """Draw it for a terminal of the given width; see `regard.viz.terminal`."""
         from regard.viz.terminal import heatmap
 
@@ -129,7 +128,8 @@ class AttentionTrace:
         """
         path = Path(path)
         if check_suffix(path, (*PICTURES, ".json")) == ".json":
-            write_output(path, (json.dumps(self.to_json(), ensure_ascii=False) + "\n").encode())
+            text = json.dumps(self.to_json(), ensure_ascii=False) + "\n"
+            write_output(path, text.encode(errors="backslashreplace"))  # half a surrogate pair: JSON writes \\ud800
             return []
         from regard.viz.picture import save_picture
 
@@ -148,7 +148,7 @@ class AttentionTrace:
         except ValueError as error:  # neither JSON nor UTF-8
             raise DisplayError(f"Cannot read {path}: not a JSON file ({error}).") from error
         try:
-            return cls.from_json(record)
+            return cls.from_json(record if isinstance(record, dict) else {})
         except DisplayError as error:
             raise DisplayError(f"Cannot read {path}: {error}") from error
 
@@ -171,8 +171,7 @@ class AttentionTrace:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "AttentionTrace":
         """Read what `to_json` wrote."""
-        found = record.get("format") if isinstance(record, dict) else None
-        if found != FORMAT:
+        if (found := record.get("format")) != FORMAT:
             raise DisplayError(f"Not an attention trace: 'format' is {found!r}, expected {FORMAT!r}.")
         try:
             return cls(

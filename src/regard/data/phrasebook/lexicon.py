@@ -49,39 +49,48 @@ class Fixed:
     possible: tuple[tuple[int, int], ...] = ()
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 def _french_plural(singular: str) -> str:
     if singular.endswith(("s", "x")):
         return singular
     if singular.endswith("al"):
         return singular[:-1] + "ux"
-    return singular + ("x" if singular.endswith(("eau", "hibou")) else "s")
+    return singular + ("x" if singular.endswith("eau") else "s")
 
 
 _NOUNS = """
 man/men homme m person plain | woman/women femme f person plain | boy garçon m person plain
 girl fille f person plain | child/children enfant m person plain
-mother mère f person kin | father père m person kin | brother frère m person kin | sister sœur f person kin
+mother mère f person kin family single | father père m person kin family single
+brother frère m person kin family | sister sœur f person kin family
 friend ami m person kin | neighbor voisin m person kin
-teacher professeur m person job | doctor médecin m person job | baker boulanger m person job
+teacher professeur m person job | doctor médecin m person job
 king roi m person royal | queen reine f person royal | hero/heroes héros m person royal
-dog chien m animal | cat chat m animal | horse cheval m animal | bird oiseau m animal | cow vache f animal
-owl hibou m animal | mouse/mice souris f animal
-dress/dresses robe f clothes portable washable | hat chapeau m clothes portable | shirt chemise f clothes portable washable
-coat manteau m clothes portable washable | shoe chaussure f clothes portable
+dog chien m animal | cat chat m animal | horse cheval m animal | bird oiseau m animal
+mouse/mice souris f animal
+dress/dresses robe f clothes portable washable | hat chapeau m clothes portable
+shirt chemise f clothes portable washable
+shoe chaussure f clothes portable
 book livre m portable text | letter lettre f portable text | newspaper journal m portable text
-key clé f portable | bag sac m portable opening | umbrella parapluie m portable breakable
-clock horloge f portable breakable fixable | box/boxes boîte f portable opening | cup tasse f portable breakable washable
+key clé f portable | bag sac m portable opening
+clock horloge f portable breakable fixable | box/boxes boîte f portable opening
+cup tasse f portable breakable washable
 flower fleur f portable plant
 table table f furniture on fixable | chair chaise f furniture breakable fixable on | bed lit m furniture on
 door porte f part opening fixable | window fenêtre f part opening washable breakable | tree arbre m plant
-car voiture f vehicle fixable washable | bicycle vélo m vehicle fixable | boat bateau m vehicle fixable | train train m vehicle
+car voiture f vehicle fixable washable | bicycle vélo m vehicle fixable
+boat bateau m vehicle fixable | train train m rail
 apple pomme f food | orange orange f food | egg œuf m food | cake gâteau m food | bean haricot m food
 bread pain m mass eaten | cheese fromage m mass eaten | soup soupe f mass eaten
-water eau f mass drunk | milk lait m mass drunk | coffee café m mass drunk | wine vin m mass drunk
+water eau f mass drunk | milk lait m mass drunk | wine vin m mass drunk
 house maison f place inside visit | room chambre f place inside | kitchen cuisine f place inside
 garden jardin m place inside visit | school école f place at | church/churches église f place inside visit
-hotel hôtel m place inside at | street rue f place inside | station gare f place at | shop magasin m place inside
-bridge pont m place on | river rivière f place water | island île f place on visit | museum musée m place at inside visit
+hotel hôtel m place inside at | street rue f place inside | station gare f place at
+bridge pont m place on | river rivière f place water
+island île f place on visit | museum musée m place at inside visit
 castle château m place inside visit | village village m place inside visit | city/cities ville f place inside visit
 beach/beaches plage f place on at | hospital hôpital m place at visit | market marché m place at
 """
@@ -110,52 +119,54 @@ NOUNS = _nouns()
 
 _THINGS = "clothes portable furniture part vehicle"
 _BEFORE = f"""
-big grand:grande:grands:grandes = animal bag box table bed door window tree car boat cake house room kitchen garden school church hotel station shop bridge river island museum castle city beach hospital market
+big grand:grande:grands:grandes = dog horse bird bag box table bed door window tree car boat house room kitchen garden \
+school church hotel station bridge river island museum castle city beach hospital market
 small petit:petite:petits:petites = boy girl child animal {_THINGS} apple cake tree place
-old vieux:vieille:vieux:vieilles:vieil = man woman king queen friend neighbor teacher doctor baker dog cat horse cow {_THINGS} tree house school church hotel bridge castle village city street station
-young jeune:jeune:jeunes:jeunes = man woman girl king queen teacher doctor baker
-beautiful beau:belle:beaux:belles:bel = woman girl child queen horse bird owl clothes flower tree letter boat house room garden church hotel island castle village city beach bridge
-pretty joli:jolie:jolis:jolies = woman girl bird mouse dress hat shirt flower cup box bag house room garden village street
-new nouveau:nouvelle:nouveaux:nouvelles:nouvel = friend neighbor teacher doctor king clothes book bag umbrella clock key vehicle furniture house school hotel shop museum hospital bridge
-good bon:bonne:bons:bonnes = friend teacher doctor baker book food mass hotel
-bad mauvais:mauvaise:mauvais:mauvaises = teacher doctor baker book cake egg coffee wine soup cheese hotel
-long long:longue:longs:longues = dress coat letter street river bridge train table
+old vieux:vieille:vieux:vieilles:vieil = man woman king queen friend neighbor teacher doctor dog cat horse clothes \
+book letter newspaper key bag clock box cup furniture part vehicle tree house school church hotel bridge castle \
+village city street station
+young jeune:jeune:jeunes:jeunes = man woman girl king queen teacher doctor
+beautiful beau:belle:beaux:belles:bel = woman girl child queen horse bird clothes flower tree letter boat house room \
+garden church hotel island castle village city beach bridge
+new nouveau:nouvelle:nouveaux:nouvelles:nouvel = friend neighbor teacher doctor king clothes book bag clock key \
+vehicle furniture house school hotel museum hospital bridge
+good bon:bonne:bons:bonnes = friend teacher doctor book apple orange cake mass hotel
+bad mauvais:mauvaise:mauvais:mauvaises = teacher doctor book cake egg wine soup cheese hotel
+long long:longue:longs:longues = dress letter street river bridge train table
 first premier:première:premiers:premières = book letter dress car train king queen house cake
-last dernier:dernière:derniers:dernières = book letter train king queen apple egg house boat
+last dernier:dernière:derniers:dernières = book letter train king queen apple egg house boat man woman
 """
-_AFTER = f"""
-red rouge:rouge:rouges:rouges = clothes bag umbrella box cup book flower door chair vehicle apple house
-blue bleu:bleue:bleus:bleues = clothes bag umbrella box cup book flower door chair vehicle bird
-green vert:verte:verts:vertes = clothes bag umbrella box cup book door chair vehicle bird apple tree
-white blanc:blanche:blancs:blanches = clothes bag umbrella cup flower door chair table vehicle animal house egg
-black noir:noire:noirs:noires = clothes bag umbrella cup dog cat horse bird mouse vehicle door
-yellow jaune:jaune:jaunes:jaunes = clothes bag umbrella box cup flower bird vehicle apple house
-gray gris:grise:gris:grises = clothes bag umbrella cat horse mouse bird owl vehicle house
+_AFTER = """
+red rouge:rouge:rouges:rouges = clothes bag box cup book flower door chair vehicle apple house
+blue bleu:bleue:bleus:bleues = clothes bag box cup book flower door chair vehicle bird
+green vert:verte:verts:vertes = clothes bag box cup book door chair vehicle bird apple tree
+white blanc:blanche:blancs:blanches = clothes bag cup flower door chair table vehicle animal house egg
+black noir:noire:noirs:noires = clothes bag cup dog cat horse bird mouse vehicle door
+yellow jaune:jaune:jaunes:jaunes = clothes bag box cup flower bird vehicle apple house
 round rond:ronde:ronds:rondes = table box window clock hat bag cake
-heavy lourd:lourde:lourds:lourdes = bag box book coat table chair door clock
 clean propre:propre:propres:propres = clothes cup table window car house room kitchen street hotel beach water
 dirty sale:sale:sales:sales = clothes cup table window car house room kitchen street beach water dog bag
-empty vide:vide:vides:vides = bag box cup house room street church beach train bed shop
-open ouvert:ouverte:ouverts:ouvertes = door window box bag shop museum church school hotel market book
-closed fermé:fermée:fermés:fermées = door window box shop museum church school hotel market station
-expensive cher:chère:chers:chères = clothes bag clock vehicle hotel wine cheese coffee book
-famous célèbre:célèbre:célèbres:célèbres = man woman teacher doctor baker king queen hero book museum church castle bridge hotel
+empty vide:vide:vides:vides = bag box cup house room street church beach train bed
+open ouvert:ouverte:ouverts:ouvertes = door window box bag museum church school hotel market
+closed fermé:fermée:fermés:fermées = door window box museum church school hotel market station
+expensive cher:chère:chers:chères = clothes bag clock vehicle hotel wine cheese book
+famous célèbre:célèbre:célèbres:célèbres = man woman teacher doctor king queen hero book museum church castle bridge \
+hotel
 happy heureux:heureuse:heureux:heureuses = person
 sad triste:triste:tristes:tristes = person
 tired fatigué:fatiguée:fatigués:fatiguées = person dog horse
-sick malade:malade:malades:malades = person dog cat horse cow bird
-kind gentil:gentille:gentils:gentilles = man woman boy girl child friend neighbor teacher doctor baker queen dog
-rich riche:riche:riches:riches = man woman king queen baker friend neighbor
+sick malade:malade:malades:malades = person dog cat horse bird
+kind gentil:gentille:gentils:gentilles = man woman boy girl child friend neighbor teacher doctor queen dog
 dangerous dangereux:dangereuse:dangereux:dangereuses = dog horse street river bridge city
 interesting intéressant:intéressante:intéressants:intéressantes = book letter newspaper museum city village castle
 quiet tranquille:tranquille:tranquilles:tranquilles = street village garden hotel room beach island river church
-hot chaud:chaude:chauds:chaudes = water milk coffee soup bread cake
-cold froid:froide:froids:froides = water milk coffee soup room house kitchen church river
+hot chaud:chaude:chauds:chaudes = water milk soup bread cake
+cold froid:froide:froids:froides = water milk soup room house kitchen church river
 fresh frais:fraîche:frais:fraîches = bread milk cheese egg orange water
 broken cassé:cassée:cassés:cassées = breakable
 """
 
-COLORS = frozenset("red blue green white black yellow gray".split())
+COLORS = frozenset(["red", "blue", "green", "white", "black", "yellow"])
 ORDINAL = frozenset({"first", "last"})
 _NEVER_PREDICATE = ORDINAL | {"new"}  # "la robe est nouvelle" would rather be "neuve"
 
@@ -186,9 +197,15 @@ PEOPLE = tuple(Name(n, n, True) for n in ("Marie", "Alice", "Anne", "Claire", "J
 )
 CITIES = (Name("Paris", "Paris", False), Name("London", "Londres", False), Name("Rome", "Rome", False))
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_UNITÉS = "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit dix-neuf".split()
+_UNITS = _words(
+    "zero one two three four five six seven eight nine "
+    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = _words("twenty thirty forty fifty sixty seventy eighty ninety")
+_UNITÉS = _words(
+    "zéro un deux trois quatre cinq six sept huit neuf "
+    "dix onze douze treize quatorze quinze seize dix-sept dix-huit dix-neuf"
+)
 _DIZAINES = {2: "vingt", 3: "trente", 4: "quarante", 5: "cinquante", 6: "soixante", 8: "quatre-vingt"}
 
 
@@ -215,16 +232,16 @@ def french_number(n: int, feminine: bool = False) -> str:
 
 MONTHS = tuple(
     zip(
-        "January February March April May June July August September October November December".split(),
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split(),
+        _words("January February March April May June July August September October November December"),
+        _words("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
         strict=True,
     )
 )
-ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+ORDINALS = _words("first second third fourth fifth sixth seventh eighth ninth tenth")
 DAYS = tuple(
     zip(
-        "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
-        "lundi mardi mercredi jeudi vendredi samedi dimanche".split(),
+        _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
+        _words("lundi mardi mercredi jeudi vendredi samedi dimanche"),
         strict=True,
     )
 )
@@ -232,7 +249,8 @@ DAYS = tuple(
 
 def fixed(english: str, french: str, links: str) -> Fixed:
     """Read an expression whose links are written as alignments are: `0-1` sure, `0p1` possible."""
-    sure, possible = [], []
+    sure: list[tuple[int, int]] = []
+    possible: list[tuple[int, int]] = []
     for link in links.split():
         i, mark, j = link.partition("-" if "-" in link else "p")
         (sure if mark == "-" else possible).append((int(i), int(j)))

@@ -1,6 +1,7 @@
 """From tree to text: every function returns the English words and the French pieces of one node."""
 
 from regard.data.pair import Pair
+from regard.data.phrasebook.determiners import determiner
 from regard.data.phrasebook.lexicon import Adjective, Fixed, Name, english_number, french_number
 from regard.data.phrasebook.tree import (
     Action,
@@ -27,19 +28,22 @@ from regard.data.phrasebook.verb_group import Clitic, clitics_of, english_be, in
 from regard.data.phrasebook.verbs import AVOIR
 from regard.data.phrasebook.words import Both, English, French, Piece, Word, comma, finish, open_initial
 
-_POSSESSIVE = {
-    "my": ("mon", "ma", "mes"),
-    "his": ("son", "sa", "ses"),
-    "her": ("son", "sa", "ses"),
-    "our": ("notre", "notre", "nos"),
-    "your": ("votre", "votre", "vos"),
-    "their": ("leur", "leur", "leurs"),
-}
 _LINKERS = {
-    "and": "et", "but": "mais", "so": "donc", "because": "parce que", "when": "quand", "if": "si",
-    "while": "pendant que", "although": "bien que", "that": "que", "why": "pourquoi", "where": "où", "to": "pour",
-    "before": "avant de", "without": "sans",
-}  # fmt: skip
+    "and": "et",
+    "but": "mais",
+    "so": "donc",
+    "because": "parce que",
+    "when": "quand",
+    "if": "si",
+    "while": "pendant que",
+    "although": "bien que",
+    "that": "que",
+    "why": "pourquoi",
+    "where": "où",
+    "to": "pour",
+    "before": "avant de",
+    "without": "sans",
+}
 
 
 def render(root: Root, period: bool = False) -> Pair:
@@ -131,53 +135,13 @@ def _nominal(node: Nominal, denied: bool) -> Both:
         article = Piece("les" if node.plural else "la" if agreement.feminine else "le", (), (owner,), True)
         english, french = owner_en + english, [article, *french, Piece("de", (owner,)), *owner_fr]
     elif node.determiner:
-        words, pieces = _determiner(node, french[0].text, english[0].text, denied)
+        words, pieces = determiner(node, french[0].text, english[0].text, denied)
         english, french = words + english, pieces + french
     if node.place is not None:
         _extend((english, french), _prepositional(node.place))
     if node.relative is not None:
         _extend((english, french), _relative(node.relative, agreement))
     return english, french
-
-
-def _determiner(node: Nominal, following: str, following_en: str, denied: bool) -> Both:
-    """Choose the determiner by gender, number, and the first sound of what follows."""
-    name = node.determiner
-    feminine, plural = node.noun.feminine, node.plural
-    the = "les" if plural else "la" if feminine else "le"
-    if name == "a":
-        word = Word("an" if following_en[0] in "aeiou" else "a")
-        return [word], [Piece("de" if denied else "une" if feminine else "un", (word,))]
-    if name == "some":
-        word = Word("any" if denied else "some")
-        if denied or (plural and node.before):
-            return [word], [Piece("de", (word,))]
-        if plural:
-            return [word], [Piece("des", (word,))]
-        return [word], [Piece("de", (word,)), Piece(the, (word,), (), True)]
-    if name in ("many", "how many"):
-        words = [Word(text) for text in name.split()]
-        return words, [
-            Piece("combien" if name == "how many" else "beaucoup", tuple(words)),
-            Piece("de", (), tuple(words)),
-        ]
-    if name == "all the":
-        every, article = Word("all"), Word("the")
-        return [every, article], [Piece("toutes" if feminine else "tous", (every,)), Piece(the, (article,), (), True)]
-    word = Word(name)
-    if name == "the":
-        return [word], [Piece(the, (word,), (), True)]
-    if name in _POSSESSIVE:
-        masculine, feminine_form, many = _POSSESSIVE[name]
-        text = many if plural else feminine_form if feminine and not open_initial(following) else masculine
-    elif name in ("this", "these"):
-        text = "ces" if plural else "cette" if feminine else "cet" if open_initial(following) else "ce"
-    elif name == "which":
-        text = "quel" + ("le" if feminine else "") + ("s" if plural else "")
-    else:
-        assert name == "every", name
-        text = "chaque"
-    return [word], [Piece(text, (word,))]
 
 
 def _extend(both: Both, more: Both) -> None:
@@ -187,10 +151,7 @@ def _extend(both: Both, more: Both) -> None:
 
 def _relative(node: Relative, antecedent: Agreement) -> Both:
     word = Word(node.word)
-    if node.word == "where":
-        pronoun = "où"
-    else:
-        pronoun = "que" if node.object else "qui"
+    pronoun = "où" if node.word == "where" else "que" if node.object else "qui"
     both = ([word], [Piece(pronoun, (word,))])
     _extend(both, _clause(node.clause, antecedent if node.object else None))
     return both
@@ -295,18 +256,20 @@ def _subject(subject: Phrase | Gap) -> Both:
     return noun_phrase(subject)
 
 
-def _predicate(node: Clause, phrase: VerbPhrase, preceding: Agreement | None, asking: bool) -> tuple[Both, Word, Both]:
-    """Return what stands before the finite verb in English, that verb, and the rest; all the French is in the last."""
+def _predicate(
+    node: Clause, phrase: VerbPhrase, preceding: Agreement | None, asking: bool
+) -> tuple[English, Word, Both]:
+    """Return what stands before the finite verb in English, that verb, and the rest with all of the French."""
     subject = agreement_of(node.subject)
     objects, clitics = _objects(phrase, bool(node.polarity))
     group = verb_group(phrase, node.tense, subject, node.polarity, node.adverb, asking, clitics, preceding)
-    _put_dative(phrase, group.after[-1] if phrase.verb.particle else (group.after or [group.first])[-1], objects)
+    _put_dative(phrase, (group.after or [group.first])[-1], objects)
     both = (list(group.after), list(group.french))
     _extend(both, objects)
     if phrase.quality is not None:
         _extend(both, _quality(phrase.quality, subject))
     _extend(both, _rest(phrase, subject))
-    return (group.before, []), group.first, both
+    return group.before, group.first, both
 
 
 def _clause(node: Clause, preceding: Agreement | None = None) -> Both:
@@ -321,8 +284,7 @@ def _clause(node: Clause, preceding: Agreement | None = None) -> Both:
         if k:
             _extend((english, french), _linker("and"))
         before, first, after = _predicate(node, phrase, preceding, False)
-        english += before[0]
-        english.append(first)
+        english += [*before, first]
         _extend((english, french), after)
     return english, french
 

@@ -8,8 +8,20 @@ from regard.data.phrasebook import combinations as c
 from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook.lexicon import Adjective, Fixed, Name, Noun
 from regard.data.phrasebook.tree import (
-    HE, I, SHE, THEY, WE, YOU, Couple, Nominal, Phrase, Prepositional, Pronoun, Quality, Tense,
-)  # fmt: skip
+    HE,
+    SHE,
+    THEY,
+    WE,
+    YOU,
+    Couple,
+    I,
+    Nominal,
+    Phrase,
+    Prepositional,
+    Pronoun,
+    Quality,
+    Tense,
+)
 from regard.data.phrasebook.verbs import Verb
 
 T = TypeVar("T")
@@ -24,25 +36,38 @@ class Draw:
     def __init__(self, rng: random.Random, train: bool) -> None:
         self.random = rng.random
         self.train = train
-        self.reserved = 0
-        """How many reserved combinations were drawn."""
         self.room = 0
         """How many English words the sentence may still have, about."""
+        self.opening = False
+        """Whether the clause being drawn opens the sentence; only there may a time come first."""
+        self.within = False
+        """Whether a relative clause is being drawn; its subject gets none of its own."""
+        self.weathered = False
+        """Whether the weather was mentioned: once will do."""
+        self.timeless = False
+        """Whether times are left out: in subordinate clauses and in what somebody said."""
         self.women = False
         """Whether a feminine plural was named: "they" is always "ils", so it must not seem to take that up."""
 
     def chance(self, probability: float) -> bool:
+        """Say yes with a probability."""
         return self.random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
+        """Draw one, each as likely."""
         return options[int(self.random() * len(options))]
 
     def one_of(self, options: c.Options[T]) -> T | None:
         """Draw from what is free; where text is held out, half the time from what is reserved. None if empty."""
         if not self.train and options.reserved and self.random() < 0.5:
-            self.reserved += 1
             return self.pick(options.reserved)
         return self.pick(options.free) if options.free else None
+
+    def object_of(self, verb: Verb) -> Noun:
+        """Draw a noun that the verb takes as its object."""
+        noun = self.one_of(c.OBJECTS[verb])
+        assert noun is not None, f"every object of {verb.en!r} is reserved"
+        return noun
 
     # ------------------------------------------------------------------------------------------- nouns
 
@@ -59,6 +84,7 @@ class Draw:
         return self.nominal(self.pick(c.PERSONS), "subject")
 
     def pronoun(self) -> Pronoun:
+        """Draw a personal pronoun."""
         pronoun = self.pick(_PEOPLE)
         if pronoun is THEY and self.women:
             pronoun = HE
@@ -66,17 +92,25 @@ class Draw:
         return pronoun
 
     def couple(self) -> Couple:
+        """Draw two people, one of them by name."""
         left: Nominal | Name = self.pick(x.PEOPLE)
-        right: Nominal | Name = self.nominal(self.pick(c.PERSONS), "bare")
+        right: Nominal | Name = self.nominal(self.pick(c.PERSONS), "bare", "definite")
         if self.chance(0.4):
             left, right = right, left
         self.room -= 2
+        self.women = self.women or (self._feminine(left) and self._feminine(right))
         return Couple(left, right)
+
+    @staticmethod
+    def _feminine(member: Nominal | Name) -> bool:
+        return member.feminine if isinstance(member, Name) else member.noun.feminine
 
     def nominal(self, noun: Noun, use: str, articles: str = "any", denied: bool = False) -> Nominal:
         """Draw a noun phrase about `noun`. `use` is "subject", "object", "place", "alone" or "bare" (no adornment)."""
         mass = "mass" in noun.tags
-        plural = not mass and use != "place" and self.chance(0.35 if use != "bare" else 0.15)
+        plural = (
+            not mass and use != "place" and "single" not in noun.tags and self.chance(0.35 if use != "bare" else 0.15)
+        )
         node = Nominal(noun, plural)
         self._determine(node, use, articles, denied, mass)
         self.room -= 2
@@ -97,13 +131,24 @@ class Draw:
         indefinite = articles == "indefinite" or (
             articles == "any" and u < {"subject": 0.12, "object": 0.45, "place": 0.15, "alone": 0.4, "bare": 0.1}[use]
         )
-        if indefinite and use != "subject" or (indefinite and not denied):
+        if (indefinite and use != "subject") or (indefinite and not denied):
             self._indefinite(node, denied, mass, use)
         elif u > 0.93 and use in ("object", "alone") and not mass and not tags & {"place", "person", "part"}:
             self._owned(node)
         elif u > 0.83:
             node.determiner = "these" if node.plural else "this"
-        elif u > 0.68 and not tags & {"royal", "plain", "at", "on", "city", "village", "street", "bridge", "tree", "river"}:
+        elif u > 0.68 and not tags & {
+            "royal",
+            "plain",
+            "at",
+            "on",
+            "city",
+            "village",
+            "street",
+            "bridge",
+            "tree",
+            "river",
+        }:
             node.determiner = self.pick(_OWN)
         elif u > 0.64 and node.plural and use == "subject" and not denied:
             node.determiner = "all the"
@@ -127,7 +172,14 @@ class Draw:
                 node.determiner, node.count = "", self._number(99)
 
     def _number(self, largest: int) -> int:
-        return 2 + int(self.random() * (9 if largest < 20 or self.chance(0.6) else largest - 1))
+        """Draw a number; large ones end in 0, 1 or 5, which spares the small vocabulary and keeps what is irregular."""
+        if largest < 20 or self.chance(0.6):
+            return 2 + int(self.random() * 9)
+        return (
+            11 + int(self.random() * 9)
+            if self.chance(0.3)
+            else 10 * (2 + int(self.random() * 8)) + self.pick((0, 1, 5))
+        )
 
     def _owned(self, node: Nominal) -> None:
         node.determiner = ""
@@ -155,20 +207,25 @@ class Draw:
         if single and node.determiner == "a" and not (node.after and node.after.en in x.COLORS) and self.chance(0.15):
             node.very = node.after is None or node.after.en not in ("open", "closed", "broken")
 
-    def quality(self, subject: Phrase) -> Quality | None:
-        """Draw what the subject is said to be."""
-        if isinstance(subject, Nominal):
-            options = c.PREDICATE[subject.noun]
-        else:
-            options = _OF_PEOPLE
+    def thing(self, verb: Verb, noun: Noun, articles: str, denied: bool = False) -> Nominal:
+        """Draw an object that is not already what the verb makes it: nobody closes a closed door."""
+        node = self.nominal(noun, "object", articles, denied)
+        if node.after and node.after.en in _STATES and verb.en in _CHANGES:
+            node.after = None
+            node.very = node.very and node.before is not None
+        return node
+
+    def quality(self, subject: Phrase, passing: bool = False) -> Quality | None:
+        """Draw what the subject is said to be; with `passing` only what may change, as in "will be tired"."""
+        options = c.PREDICATE[subject.noun] if isinstance(subject, Nominal) else _OF_PEOPLE
         # What the noun is called already need not be said of it again ("the old man is old").
         used = (subject.before, subject.after) if isinstance(subject, Nominal) else ()
         first = self.one_of(options)
-        if first is None or first in used:
+        if first is None or first in used or (passing and first.en not in _PASSING):
             return None
         self.room -= 1
         very = self.chance(0.2) and first.en not in _ABSOLUTE
-        if self.room > 1 and self.chance(0.2):
+        if self.room > 1 and not passing and self.chance(0.2):
             second = self.one_of(options)
             if second and second not in used and _compatible(first, second):
                 self.room -= 2
@@ -194,13 +251,13 @@ class Draw:
         if u < 0.63:
             return Prepositional("on", "sur", self.nominal(self.pick(c.ON[-3:]), "place", "definite"))
         if u < 0.7:
-            return Prepositional("under", "sous", self.nominal(self.pick(c.BENEATH[2:]), "place", "definite"))
+            return Prepositional("under", "sous", self.nominal(self.pick(c.BENEATH[3:]), "place", "definite"))
         en, fr = self.pick((("near", "près de"), ("behind", "derrière"), ("in front of", "devant")))
         if en == "in front of":
             self.room -= 2
         return Prepositional(en, fr, self.nominal(self.pick(c.WHEREABOUTS), "place", "definite"))
 
-    def spot(self) -> Prepositional:
+    def spot(self, thing: Nominal) -> Prepositional:
         """Draw a place where a small thing may lie."""
         self.room -= 1
         u = self.random()
@@ -208,7 +265,9 @@ class Draw:
             return Prepositional("on", "sur", self.nominal(self.pick(c.ON[:3]), "place", "definite"))
         if u < 0.6:
             return Prepositional("under", "sous", self.nominal(self.pick(c.BENEATH), "place", "definite"))
-        return Prepositional("in", "dans", self.nominal(self.pick(c.INSIDE[:4]), "place", "definite"))
+        # The first two are the bag and the box: they do not lie in one another.
+        around = c.CONTAINERS[2:] if thing.noun in c.CONTAINERS else c.CONTAINERS
+        return Prepositional("in", "dans", self.nominal(self.pick(around), "place", "definite"))
 
     def company(self, subject: Phrase) -> Prepositional:
         """Draw somebody to do it with, other than the subject."""
@@ -224,7 +283,8 @@ class Draw:
 
     def time(self, tense: Tense, stative: bool) -> Fixed | None:
         """Draw a time that goes with the tense. A habit would turn the French past into an imperfect, so the simple
-        past never has one."""
+        past never has one.
+        """
         options = _TIMES.get((tense, stative), ())
         if not options:
             return None
@@ -240,7 +300,7 @@ class Draw:
             if self.chance(0.5):
                 expression = x.date_in_words(1 + int(self.random() * 10), month)
             else:
-                expression = x.date_in_digits(1 + int(self.random() * 28), month)
+                expression = x.date_in_digits(self.pick(_DAYS), month)
         else:
             assert isinstance(chosen, Fixed)
             expression = chosen
@@ -248,14 +308,46 @@ class Draw:
         return expression
 
 
-_ABSOLUTE = frozenset("open closed broken empty".split()) | x.COLORS
-_FOR_PEOPLE = frozenset("happy sad tired sick kind rich".split())
+_DAYS = (1, 2, 3, 5, 8, 10, 11, 12, 14, 15, 20, 21, 25, 28)
+_PASSING = frozenset(
+    [
+        "happy",
+        "sad",
+        "tired",
+        "sick",
+        "rich",
+        "famous",
+        "open",
+        "closed",
+        "clean",
+        "dirty",
+        "empty",
+        "cold",
+        "hot",
+        "expensive",
+        "broken",
+        "quiet",
+    ]
+)
+_STATES = frozenset({"open", "closed", "broken"})
+_CHANGES = frozenset({"open", "close", "break", "repair"})
+_ABSOLUTE = frozenset(["open", "closed", "broken", "empty"]) | x.COLORS
+_FOR_PEOPLE = frozenset(["happy", "sad", "tired", "sick", "kind", "rich"])
 _OF_PEOPLE: c.Options[Adjective] = c.Options(tuple(a for a in x.ADJECTIVES if a.en in _FOR_PEOPLE), ())
 _OPPOSED = (
-    {"happy", "sad", "sick"}, {"big", "small"}, {"old", "young", "new"}, {"good", "bad"}, {"clean", "dirty", "fresh"},
-    {"open", "closed", "broken"}, {"hot", "cold", "fresh"}, {"beautiful", "pretty"}, {"heavy", "small"}, {"quiet", "dangerous"},
-    {"empty", "open", "closed"}, {"famous", "quiet"},
-)  # fmt: skip
+    {"happy", "sad", "sick"},
+    {"big", "small"},
+    {"old", "young", "new"},
+    {"good", "bad"},
+    {"clean", "dirty", "fresh"},
+    {"open", "closed", "broken"},
+    {"hot", "cold", "fresh"},
+    {"beautiful", "pretty"},
+    {"heavy", "small"},
+    {"quiet", "dangerous"},
+    {"empty", "open", "closed"},
+    {"famous", "quiet"},
+)
 
 
 def _compatible(first: Adjective, second: Adjective) -> bool:
@@ -274,8 +366,3 @@ _TIMES: dict[tuple[Tense, bool], tuple[_Time, ...]] = {
     (Tense.USED_TO, False): (x.EVERY_DAY, x.MORNING, x.EVENING),
     (Tense.FUTURE, False): (x.TOMORROW, x.TOMORROW, x.NEXT_WEEK, x.NEXT_YEAR, x.THIS_EVENING, *_DATED),
 }
-
-
-def fits(subject: Phrase, verb: Verb) -> bool:
-    """Tell whether somebody named or a pronoun may do what the verb says."""
-    return "person" in verb.subjects or not isinstance(subject, Name | Pronoun)

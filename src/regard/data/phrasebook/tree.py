@@ -33,6 +33,7 @@ class Agreement(NamedTuple):
 
     @property
     def plural(self) -> bool:
+        """Whether it is plural; "vous" is said to one person."""
         return self.person in (2, 4)
 
 
@@ -78,6 +79,7 @@ class Nominal:
 
     @property
     def agreement(self) -> Agreement:
+        """The third person, in the gender of the noun."""
         return Agreement(4 if self.plural else 1, self.noun.feminine)
 
 
@@ -152,7 +154,7 @@ class Clause:
 
 @dataclass(slots=True, eq=False)
 class Exists:
-    """ "There is a cat in the garden": `tense` is PRESENT, PAST or FUTURE."""
+    """Somebody or something is somewhere ("there is a cat in the garden"). `tense` is PRESENT, PAST or FUTURE."""
 
     phrase: Nominal
     place: Prepositional

@@ -13,7 +13,7 @@ _RANK = {"me": 0, "nous": 0, "vous": 0, "se": 0, "le": 1, "la": 1, "les": 1, "lu
 
 
 class Helpers(NamedTuple):
-    """An English verb taken apart: what helps only, the "have" of the perfect, and the word that carries the meaning."""
+    """An English verb taken apart: what only helps, the "have" of the perfect, and the word with the meaning."""
 
     helping: English
     have: Word | None

@@ -151,66 +151,134 @@ HOPE = _verb("hope hopes hoped hoped hoping", C("espérer", strong="espèr"), fl
 
 _THINGS = "portable food vehicle animal"
 TRANSITIVE = (
-    _verb("see sees saw seen seeing", C("voir", "vois voit voyons voyez voient", "verr", "vu"),
-          "person animal portable vehicle furniture place", "punctual place", "person animal"),
-    _verb("love loves loved loved loving", C("aimer"), "person animal clothes text flower place food mass vehicle", "stative",
-          articles="definite"),
-    _verb("know knows knew known knowing", C("connaître", "connais connaît connaissons connaissez connaissent", "connaîtr", "connu"),
-          "person place", "stative", articles="definite"),
+    _verb(
+        "see sees saw seen seeing",
+        C("voir", "vois voit voyons voyez voient", "verr", "vu"),
+        "person animal portable vehicle train furniture place",
+        "punctual place",
+        "person animal",
+    ),
+    _verb(
+        "love loves loved loved loving",
+        C("aimer"),
+        "person animal clothes text flower place food mass vehicle",
+        "stative",
+        articles="definite",
+    ),
+    _verb(
+        "know knows knew known knowing",
+        C("connaître", "connais connaît connaissons connaissez connaissent", "connaîtr", "connu"),
+        "person place",
+        "stative",
+        articles="definite",
+    ),
     _verb("have has had had having", AVOIR, "animal portable vehicle food mass", "stative", articles="indefinite"),
     _verb("want wants wanted wanted wanting", VOULOIR, "portable food mass vehicle animal", "stative"),
     _verb("eat eats ate eaten eating", C("manger"), "food eaten", "place with", "person"),
-    _verb("drink drinks drank drunk drinking", C("boire", "bois boit buvons buvez boivent", "boir", "bu"), "drunk", "place with"),
-    _verb("buy buys bought bought buying", C("acheter", strong="achèt"), f"{_THINGS} furniture mass house castle", "place"),
+    _verb(
+        "drink drinks drank drunk drinking",
+        C("boire", "bois boit buvons buvez boivent", "boir", "bu"),
+        "drunk",
+        "place with",
+    ),
+    _verb(
+        "buy buys bought bought buying", C("acheter", strong="achèt"), f"{_THINGS} furniture mass house castle", "place"
+    ),
     _verb("sell sells sold sold selling", C("vendre"), f"{_THINGS} furniture mass house castle hotel", ""),
     _verb("find finds found found finding", C("trouver"), "person animal portable vehicle", "punctual place"),
     _verb("lose loses lost lost losing", C("perdre"), "portable dog cat", "punctual place"),
-    _verb("open opens opened opened opening", C("ouvrir", "ouvre ouvre ouvrons ouvrez ouvrent", "ouvrir", "ouvert"),
-          "opening letter umbrella shop", ""),
-    _verb("close closes closed closed closing", C("fermer"), "opening umbrella book shop", ""),
+    _verb(
+        "open opens opened opened opening",
+        C("ouvrir", "ouvre ouvre ouvrons ouvrez ouvrent", "ouvrir", "ouvert"),
+        "opening letter",
+        "",
+    ),
+    _verb("close closes closed closed closing", C("fermer"), "opening book", ""),
     _verb("wash washes washed washed washing", C("laver"), "washable dog horse apple", "place"),
     _verb("wear wears wore worn wearing", C("porter"), "clothes", "place"),
-    _verb("write writes wrote written writing", C("écrire", "écris écrit écrivons écrivez écrivent", "écrir", "écrit"),
-          "book letter", "place"),
-    _verb("look looks looked looked looking for", C("chercher"), "person animal portable vehicle hotel shop station", "place"),
+    _verb(
+        "write writes wrote written writing",
+        C("écrire", "écris écrit écrivons écrivez écrivent", "écrir", "écrit"),
+        "book letter",
+        "place",
+    ),
+    _verb(
+        "look looks looked looked looking for", C("chercher"), "person animal portable vehicle hotel station", "place"
+    ),
     _verb("wait waits waited waited waiting for", C("attendre"), "person train boat letter", "place"),
     _verb("help helps helped helped helping", C("aider"), "person animal", "place"),
     _verb("call calls called called calling", C("appeler", strong="appell"), "person dog cat", ""),
     _verb("repair repairs repaired repaired repairing", C("réparer"), "fixable", "place"),
     _verb("break breaks broke broken breaking", C("casser"), "breakable", "punctual place"),
-    _verb("take takes took taken taking", C("prendre", "prends prend prenons prenez prennent", "prendr", "pris"), "portable train food", ""),
-    _verb("forget forgets forgot forgotten forgetting", C("oublier"), "portable", "punctual place"),
+    _verb(
+        "take takes took taken taking",
+        C("prendre", "prends prend prenons prenez prennent", "prendr", "pris"),
+        "portable train food",
+        "",
+    ),
     _verb("visit visits visited visited visiting", C("visiter"), "visit", "with"),
-    _verb("hide hides hid hidden hiding", C("cacher"), "portable food", "place"),
-    _verb("draw draws drew drawn drawing", C("dessiner"), "animal flower tree house castle boat bridge church", "place"),
     _verb("give gives gave given giving", C("donner"), "portable food animal vehicle", "gives", articles="any"),
     _verb("show shows showed shown showing", C("montrer"), "portable animal vehicle house room garden", "gives"),
-    _verb("send sends sent sent sending", C("envoyer", strong="envoi", future="enverr"), "text clothes flower box", "gives"),
-)  # fmt: skip
+    _verb(
+        "send sends sent sent sending",
+        C("envoyer", strong="envoi", future="enverr"),
+        "text clothes flower box",
+        "gives",
+    ),
+)
 DATIVE = (
     _verb("answer answers answered answered answering", C("répondre"), "person", "dative"),
     _verb("talk talks talked talked talking to", C("parler"), "person", "dative place"),
 )
 INTRANSITIVE = (
-    _verb("sleep sleeps slept slept sleeping", C("dormir", "dors dort dormons dormez dorment", "dormir", "dormi"),
-          flags="place", subjects="person animal"),
+    _verb(
+        "sleep sleeps slept slept sleeping",
+        C("dormir", "dors dort dormons dormez dorment", "dormir", "dormi"),
+        flags="place",
+        subjects="person animal",
+    ),
     _verb("work works worked worked working", C("travailler"), flags="place with"),
-    _verb("laugh laughs laughed laughed laughing", C("rire", "ris rit rions riez rient", "rir", "ri"), flags="with place"),
     _verb("sing sings sang sung singing", C("chanter"), flags="place with", subjects="person bird"),
     _verb("dance dances danced danced dancing", C("danser"), flags="place with"),
-    _verb("run runs ran run running", C("courir", "cours court courons courez courent", "courr", "couru"),
-          flags="place", subjects="person dog cat horse mouse"),
+    _verb(
+        "run runs ran run running",
+        C("courir", "cours court courons courez courent", "courr", "couru"),
+        flags="place",
+        subjects="person dog cat horse mouse",
+    ),
     _verb("swim swims swam swum swimming", C("nager"), flags="swim with"),
-    _verb("arrive arrives arrived arrived arriving", C("arriver", être=True), flags="punctual at", subjects="person train boat"),
-    _verb("leave leaves left left leaving", C("partir", "pars part partons partez partent", "partir", "parti", être=True),
-          flags="punctual with", subjects="person train boat"),
+    _verb(
+        "arrive arrives arrived arrived arriving",
+        C("arriver", être=True),
+        flags="punctual at",
+        subjects="person train boat",
+    ),
+    _verb(
+        "leave leaves left left leaving",
+        C("partir", "pars part partons partez partent", "partir", "parti", être=True),
+        flags="punctual with",
+        subjects="person train boat",
+    ),
     _verb("fall falls fell fallen falling", C("tomber", être=True), flags="punctual place", subjects="person cup book"),
     _verb("get gets got gotten getting up", C("lever", strong="lèv", reflexive=True), flags="punctual"),
-    _verb("stop stops stopped stopped stopping", C("arrêter", reflexive=True), flags="punctual place", subjects="person car train"),
-)  # fmt: skip
+    _verb(
+        "stop stops stopped stopped stopping",
+        C("arrêter", reflexive=True),
+        flags="punctual place",
+        subjects="person car train",
+    ),
+)
 LIVE = _verb("live lives lived lived living", C("habiter"), flags="stative")
 STAY = _verb("stay stays stayed stayed staying", C("rester", être=True))
 GO = _verb("go goes went gone going", ALLER, flags="to-place")
-COME = _verb("come comes came come coming", C("venir", "viens vient venons venez viennent", "viendr", "venu", être=True),
-             flags="from-place")  # fmt: skip
-MOTION = (GO, GO, COME)
+COME = _verb(
+    "come comes came come coming",
+    C("venir", "viens vient venons venez viennent", "viendr", "venu", être=True),
+    flags="from-place",
+)
+
+
+def named(names: str) -> tuple[Verb, ...]:
+    """Return the transitive verbs of these English names."""
+    verbs = {verb.en: verb for verb in TRANSITIVE}
+    return tuple(verbs[name] for name in names.split())

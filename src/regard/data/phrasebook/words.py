@@ -39,7 +39,7 @@ Both = tuple[English, French]
 
 CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 ELIDED = {"le": "l'", "la": "l'", "je": "j'", "ne": "n'", "me": "m'", "se": "s'", "de": "d'", "que": "qu'"}
-ASPIRATED = frozenset("héros hibou hiboux haricot haricots huit onze".split())
+ASPIRATED = frozenset(["héros", "haricot", "haricots", "huit", "onze"])
 VOWELS = frozenset("aeiouyhàâéèêîôœ")
 
 

@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from regard.data.tokenizers.base import Tokenizer, is_mark, kinds
 from regard.data.vocabulary import MARKS, UNK
@@ -48,7 +48,7 @@ class Plain(Tokenizer):
         return json.dumps(self._units[len(MARKS) :], ensure_ascii=False, indent=0).encode()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
+    def from_bytes(cls, content: bytes) -> "Plain":
         """Read the list again."""
         units = json.loads(content)
         if not isinstance(units, list) or not all(isinstance(unit, str) and unit for unit in units):
@@ -56,7 +56,7 @@ class Plain(Tokenizer):
         return cls(units)
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary: int) -> Self:
+    def train(cls, texts: Iterable[str], vocabulary: int) -> "Plain":
         """Take the most frequent units, of equally frequent ones those that sort first."""
         counts: Counter[str] = Counter()
         for text in texts:

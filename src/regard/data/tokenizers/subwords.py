@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from regard.data.tokenizers.base import Tokenizer, is_mark, kinds
 from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
@@ -26,6 +26,9 @@ _THREADS: Final = 4
 _LONGEST: Final = 1_000
 """Characters. SentencePiece would leave out what is longer than 4192 bytes: longer texts are learnt from in parts."""
 _BYTES: Final = 256
+_BOUNDARY: Final = "\t"
+"""What SentencePiece takes for the end of a piece when it learns, and never learns itself."""
+_FOREIGN: Final = "not a SentencePiece model that regard made"
 
 
 class Subwords(Tokenizer):
@@ -38,10 +41,10 @@ class Subwords(Tokenizer):
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError("not a SentencePiece model") from None
+            raise ValueError(_FOREIGN) from None
         marks = (self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id())
         if marks != (PAD, UNK, BOS, EOS):
-            raise ValueError(f"its marks have the ids {marks}")
+            raise ValueError(_FOREIGN)
         self._bytes = {i: i - len(MARKS) for i in range(self.size) if self._processor.is_byte(i)}
 
     @property
@@ -78,23 +81,22 @@ class Subwords(Tokenizer):
         return self._model
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
+    def from_bytes(cls, content: bytes) -> "Subwords":
         """Read the content of a .model file."""
         return cls(content)
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary: int) -> Self:
+    def train(cls, texts: Iterable[str], vocabulary: int) -> "Subwords":
         """Learn pieces. Where the texts do not yield as many as asked for, the vocabulary is smaller."""
         texts = [part for text in texts for part in _parts(_escape(text))]
         if not texts:
             raise DataError("There is no text to learn a vocabulary from.")
         model = io.BytesIO()
         _run_trainer(
-            sentence_iterator=iter(texts),
+            sentence_iterator=_without_rare(texts, (vocabulary - len(MARKS) - _BYTES) // 2),
             model_writer=model,
             model_type=cls.kind,
             vocab_size=vocabulary,
-            character_coverage=_coverage(texts, (vocabulary - len(MARKS) - _BYTES) // 2),
         )
         return cls(model.getvalue())
 
@@ -121,6 +123,7 @@ def _run_trainer(**settings: Any) -> None:
             **settings,
             hard_vocab_limit=False,
             byte_fallback=True,
+            character_coverage=1.0,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             pad_id=PAD,
@@ -137,15 +140,15 @@ def _run_trainer(**settings: Any) -> None:
         ) from None
 
 
-def _coverage(texts: Sequence[str], most: int) -> float:
-    """Return the share of text that the commonest characters make up; the others are left to the bytes.
+def _without_rare(texts: Sequence[str], most: int) -> Iterator[str]:
+    """Keep the commonest characters and leave the others to the bytes: the pieces need room in the vocabulary too.
 
-    All are kept where they take up no more than half of the vocabulary: else the pieces would have no room.
+    SentencePiece's own way, character_coverage, cannot leave out more than a fiftieth of the text.
     """
     counts = Counter(chain.from_iterable(texts))
-    if len(counts) <= most:
-        return 1.0
-    return sum(count for _, count in counts.most_common(most)) / counts.total()
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))
+    rare = str.maketrans(dict.fromkeys(ranked[most:], _BOUNDARY))
+    return (text.translate(rare) for text in texts) if rare else iter(texts)
 
 
 def _escape(text: str) -> str:

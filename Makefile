@@ -1,0 +1,37 @@
+# Everything sets itself up: `make demo` and `make test` need Python >= 3.11, pip and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test slow lint types check bottleneck clean
+
+demo: $(INSTALLED)  ## train a small translator on the embedded corpus and look at its attention
+	@$(BIN)/regard demo
+
+test: $(INSTALLED)  ## the test suite, on all cores
+	$(BIN)/pytest -n auto
+
+slow: $(INSTALLED)  ## the trainings that take minutes
+	$(BIN)/pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+check: lint types test  ## what CI runs
+
+bottleneck: $(INSTALLED)  ## docs/bottleneck.md: the same model with and without attention, by sentence length
+	$(BIN)/python bench/bottleneck.py
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing regard and what it needs into $(VENV) (once) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,tensorboard,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,306 @@
+"""From text to text: a model and its tokenizers, ready to translate, to score and to show where they look."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.config import DecodingConfig
+from regard.data.batching import pad_sources
+from regard.data.pair import Pair
+from regard.data.tokenizers import Tokenizers
+from regard.data.vocabulary import BOS, EOS, PAD, UNK
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import check_options, search
+from regard.errors import ConfigError, DataError
+from regard.models.build import build_model
+from regard.models.seq2seq import Seq2Seq
+from regard.models.store import WEIGHTS, load_weights, open_folder
+from regard.shapes import Float, Int, Tensor
+from regard.viz.trace import AttentionTrace
+
+logger = logging.getLogger("regard")
+
+FULL = 100
+"""Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """What came out for one text."""
+
+    text: str
+    score: float
+    """What the search ranked it by: log-probability after penalties."""
+    tokens: tuple[str, ...]
+    """The tokens written, as they are shown, the end mark included where the model wrote one."""
+    attention: AttentionTrace
+    """Where the model looked while it wrote each of them."""
+    n_best: list["Translation"] = field(default_factory=list)
+    """The hypotheses after this one, best first, where more than one was asked for."""
+
+
+class Translator:
+    """A model that is ready to be used. It changes nothing in the model, and gives the same for the same."""
+
+    def __init__(
+        self, model: Seq2Seq, tokenizers: Tokenizers, options: DecodingConfig | None = None, longest: int = 0
+    ) -> None:
+        """`longest` is the longest text, in tokens, that the model was trained on: beyond it there is a warning."""
+        self.model = model
+        self.tokenizers = tokenizers
+        self.options = options or DecodingConfig()
+        self.longest = longest
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> "Translator":
+        """Read a model folder."""
+        folder = Path(folder)
+        config = open_folder(folder)
+        tokenizers = Tokenizers.load(folder)
+        place = find_device(device)
+        # First weights are drawn at random and then replaced: the caller's generator is to stay as it was.
+        with torch.random.fork_rng(devices=[]):
+            model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
+        load_weights(folder / WEIGHTS, model)
+        return cls(model.to(place).eval(), tokenizers, config.decoding, config.data.max_length)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        prefix: Sequence[str] | None = None,
+        batch_size: int = 64,
+        candidates: int = 0,
+        options: DecodingConfig | None = None,
+    ) -> list[Translation]:
+        """Translate texts; the result has one translation for each, in order.
+
+        `options` are the model's own unless given, `beam` goes before both. A `prefix` is what each translation must
+        start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
+        at each step. A text of white space alone has an empty translation.
+        """
+        if isinstance(texts, str):
+            raise DataError("translate takes a list of texts, got a single one: write translate([text]).")
+        if prefix is not None and len(prefix) != len(texts):
+            raise ConfigError(f"There are {len(texts)} texts but {len(prefix)} prefixes: give one for each.")
+        options = options or self.options
+        options = options if beam is None else replace(options, beam=beam)
+        check_options(options, n_best, candidates)
+        target = self.tokenizers.target
+        starts = target.encode_all(prefix) if prefix is not None else [[] for _ in texts]
+        sources = self._encode(texts)
+        # Subwords spell what they do not know, so they never learn when to write the mark for it.
+        banned = (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
+
+        found = {row: _nothing() for row, text in enumerate(texts) if not text.strip()}
+        rows = [row for row in range(len(texts)) if row not in found]
+        for batch in batches([len(sources[row]) for row in rows], batch_size):
+            these = [rows[place] for place in batch]
+            with self._ready():
+                source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in these]))
+                hypotheses = search(
+                    self.model.decoder,
+                    self.model.encode(source, mask),
+                    options,
+                    bos=BOS,
+                    eos=EOS,
+                    banned=banned,
+                    prefix=[starts[row] for row in these],
+                    n_best=n_best,
+                    candidates=candidates,
+                )
+            for row, best in zip(these, hypotheses, strict=True):
+                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown)
+        return [found[row] for row in range(len(texts))]
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        batch_size: int = 64,
+        candidates: int = 0,
+        options: DecodingConfig | None = None,
+        read_ahead: int = 1024,
+    ) -> Iterator[Translation]:
+        """Yield one translation for each line, in order, reading at most `read_ahead` lines before they are needed.
+
+        Each can be written as one line: a line break inside a translation becomes a space.
+        """
+        if read_ahead < 1:
+            raise ConfigError(f"read_ahead is {read_ahead}; it must be at least 1.")
+        waiting = (line.rstrip("\r\n") for line in lines)
+        while chunk := list(islice(waiting, read_ahead)):
+            for translation in self.translate(
+                chunk, beam=beam, n_best=n_best, batch_size=batch_size, candidates=candidates, options=options
+            ):
+                yield _on_one_line(translation)
+
+    def score(self, pairs: Iterable[Pair], batch_size: int = 64) -> list[list[float]]:
+        """Return the log-probability of each token of each target, the end mark last, given those before it."""
+        sources, targets = self._encode_pairs(list(pairs))
+        return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, look=False)]
+
+    def align(self, pairs: Iterable[Pair], batch_size: int = 64) -> list[AttentionTrace]:
+        """Return where the model looks while it is made to write the given targets."""
+        sources, targets = self._encode_pairs(list(pairs))
+        forced = self._force(sources, targets, batch_size, look=True)
+        return [
+            self._trace(source, Hypothesis(target, sum(log_probs), log_probs, weights))
+            for source, target, (log_probs, weights) in zip(sources, targets, forced, strict=True)
+        ]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_all(list(texts))]
+        for text, source in zip(texts, sources, strict=True):
+            if 0 < self.longest < len(source):
+                logger.warning(
+                    "A text of %d tokens is longer than any the model was trained on (%d). It is read to its end, but "
+                    "may be translated badly: %.40s…",
+                    len(source),
+                    self.longest,
+                    text,
+                )
+        return sources
+
+    def _encode_pairs(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+        targets = self.tokenizers.target.encode_all([pair.target for pair in pairs])
+        return self._encode([pair.source for pair in pairs]), [[*ids, EOS] for ids in targets]
+
+    def _force(
+        self, sources: list[list[int]], targets: list[list[int]], batch_size: int, look: bool
+    ) -> list[tuple[list[float], Tensor]]:
+        """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights."""
+        forced: dict[int, tuple[list[float], Tensor]] = {}
+        lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+        for rows in batches(lengths, batch_size):
+            with self._ready():
+                source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
+                tokens, real = (part.to(self.device) for part in pad_sources([targets[row] for row in rows]))
+                taught = self.model.decoder.teach(_shift(tokens), self.model.encode(source, mask))
+                # Padding takes no part in the widest product there is, the one over the vocabulary.
+                every = self.model.decoder.project(taught.features[real]).float().log_softmax(dim=-1)
+                chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
+                weights = taught.weights.float().cpu() if look else torch.zeros(len(rows), 0)
+            log_probs = torch.split(chosen, [len(targets[row]) for row in rows])
+            for row, own, looks in zip(rows, log_probs, weights, strict=True):
+                looks = looks[: len(targets[row]), ..., : len(sources[row])] if look else looks
+                forced[row] = (own.tolist(), looks)
+        return [forced[row] for row in range(len(targets))]
+
+    def _translation(self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool) -> Translation:
+        """Make the first hypothesis a translation that holds the others."""
+        target = self.tokenizers.target
+        every = []
+        for hypothesis in best:
+            trace = self._trace(source, hypothesis)
+            written = target.decode(hypothesis.tokens)
+            if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
+                written = replace_unknown(hypothesis.tokens, written, trace, text)
+            every.append(Translation(written, hypothesis.score, trace.target, trace))
+        return replace(every[0], n_best=every[1:])
+
+    def _trace(self, source: list[int], hypothesis: Hypothesis) -> AttentionTrace:
+        source_side, target_side = self.tokenizers.source, self.tokenizers.target
+        return AttentionTrace(
+            source=tuple(source_side.pieces(source)),
+            target=tuple(target_side.pieces(hypothesis.tokens)),
+            weights=_plain(hypothesis.weights.permute(1, 2, 0, 3)),
+            log_probs=tuple(hypothesis.log_probs),
+            score=hypothesis.score,
+            candidates=tuple(
+                tuple((target_side.pieces([token])[0], probability) for token, probability in step)
+                for step in hypothesis.candidates
+            ),
+            source_words=tuple(source_side.words(source)),
+            target_words=tuple(target_side.words(hypothesis.tokens)),
+        )
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Switch off dropout and gradients for a while: a model in training can be looked at too."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            self.model.train(training)
+
+
+def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Put sentences of like length together, the longest first (so that memory runs out at once or never).
+
+    What a search keeps grows with the square of the length: `batch_size` sentences of up to `FULL` tokens make a
+    batch, and fewer of longer ones.
+    """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    made: list[list[int]] = []
+    room = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if not room:
+            made.append([])
+            room = max(1, min(batch_size, batch_size * FULL**2 // max(1, lengths[row]) ** 2))
+        made[-1].append(row)
+        room -= 1
+    return made
+
+
+def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, source: str) -> str:
+    """Put the source word most looked at in the place of each unknown one (Luong et al. 2015, section 4.1, by copying).
+
+    For a tokenizer of words: each token but the marks is one word of what was written.
+    """
+    words, look = source.split(), trace.words()
+    given = written.split(" ")
+    for token, word in zip(tokens, trace.target_words, strict=True):
+        if token == UNK and words:
+            given[word] = words[int(look[word].argmax())]
+    return " ".join(given)
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device that a name stands for, if it is there; `auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, and there is none: use cpu.")
+    return device
+
+
+def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """Turn what is to be written into what is read before: the start mark first, the last token never."""
+    return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+
+
+def _plain(weights: Float[Tensor, "L H T S"]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.ascontiguousarray(weights.numpy(), dtype=np.float32)
+
+
+def _nothing() -> Translation:
+    """Translate nothing: nothing was read, written or looked at."""
+    return Translation("", 0.0, (), AttentionTrace((), (), np.zeros((1, 1, 0, 0), np.float32), (), 0.0))
+
+
+def _on_one_line(translation: Translation) -> Translation:
+    others = [_on_one_line(other) for other in translation.n_best]
+    return replace(translation, text=" ".join(translation.text.splitlines()), n_best=others)

@@ -1,0 +1,42 @@
+"""What a machine offers for training and looking."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from typing import NamedTuple
+
+from regard import __version__
+
+PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "typer", "rich")
+EXTRAS = {"matplotlib": "plot", "tensorboard": "tensorboard"}
+
+
+class Finding(NamedTuple):
+    """One line of what was found."""
+
+    what: str
+    found: str
+
+
+def examine() -> list[Finding]:
+    """Look at versions, devices and optional packages."""
+    import torch
+
+    findings = [
+        Finding("regard", __version__),
+        Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *(Finding(name, importlib.metadata.version(name)) for name in PACKAGES),
+    ]
+    for name, extra in EXTRAS.items():
+        installed = importlib.util.find_spec(name) is not None
+        missing = f"not installed: pip install 'regard[{extra}]'"
+        findings.append(Finding(name, importlib.metadata.version(name) if installed else missing))
+    findings.append(Finding("CPU", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"))
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(index)
+            findings.append(Finding(f"GPU {index}", f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"))
+    else:
+        findings.append(Finding("GPU", "none that torch can use: training runs on the CPU"))
+    return findings

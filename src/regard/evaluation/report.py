@@ -1,0 +1,97 @@
+"""Numbers that say what made them."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number, and all that is needed to compare it with another."""
+
+    name: str
+    value: float
+    made_by: str
+    """sacreBLEU's signature, or in words what was counted and how."""
+    count: int
+    """How many sentences, sources or tokens it is over (`unit` says which)."""
+    unit: str = "sentences"
+    best: str = "high"
+    """Whether high or low is good."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.4g}"
+
+
+@dataclass(frozen=True)
+class LengthBin:
+    """The sentences whose sources have from `first` to `last` words (no upper end: None), and their BLEU."""
+
+    first: int
+    last: int | None
+    count: int
+    bleu: float | None
+    """None where there are no such sentences."""
+
+    @property
+    def label(self) -> str:
+        """Show the range, such as `11–20` or `51+`."""
+        return f"{self.first}+" if self.last is None else f"{self.first}–{self.last}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a model did on a corpus."""
+
+    data: str
+    """What it was evaluated on."""
+    sentences: int
+    search: str
+    """How the translations were searched."""
+    scores: tuple[Score, ...]
+    by_length: tuple[LengthBin, ...]
+    by_length_signature: str
+    translations: tuple[str, ...] = field(default=(), repr=False)
+    """What the model wrote, line by line; not part of the JSON."""
+
+    def __getitem__(self, name: str) -> Score:
+        """Return a score by its name."""
+        for score in self.scores:
+            if score.name == name:
+                return score
+        raise KeyError(f"{name}: this report has {', '.join(score.name for score in self.scores)}")
+
+    def __contains__(self, name: str) -> bool:
+        return any(score.name == name for score in self.scores)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists; a number that is not finite (a perplexity can overflow) is null."""
+        record = asdict(self)
+        del record["translations"]
+        record["scores"] = {entry.pop("name"): _finite(entry) for entry in record["scores"]}
+        record["by_length"] = list(record["by_length"])
+        return record
+
+    def lines(self) -> Iterator[str]:
+        """Write it for people: first what was done, then one line for each number."""
+        yield f"{self.data}: {self.sentences:,} sentences, {self.search}"
+        wide = max(len(score.name) for score in self.scores)
+        for score in self.scores:
+            yield f"  {score.name:<{wide}}  {_show(score.value):>8}  {score.count:,} {score.unit} | {score.made_by}"
+        yield f"  BLEU by source length in words | {self.by_length_signature}"
+        for entry in self.by_length:
+            value = "-" if entry.bleu is None else _show(entry.bleu)
+            yield f"  {entry.label:>{wide}}  {value:>8}  {entry.count:,} sentences"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "value": entry["value"] if math.isfinite(entry["value"]) else None}
+
+
+def _show(value: float) -> str:
+    """Rates have a value below one, and need more digits."""
+    return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}"

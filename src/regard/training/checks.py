@@ -1,0 +1,62 @@
+"""Training settings that cannot be followed, found before anything is done."""
+
+import torch
+
+from regard.config import Config
+from regard.data.lines import STDIN
+from regard.decoding.search import check_options
+from regard.errors import ConfigError, did_you_mean
+from regard.training.averaging import averages
+from regard.training.optimizer import optimizers
+from regard.training.schedule import schedules
+
+PRECISIONS = ("float32", "bfloat16")
+METRICS = ("bleu", "loss")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def check(config: Config) -> torch.device:
+    """Raise a ConfigError for training settings that cannot be followed; return the device."""
+    settings = config.training
+    _ = optimizers[settings.optimizer], schedules[settings.schedule], averages[settings.average]
+    for name, value, allowed in (
+        ("precision", settings.precision, PRECISIONS),
+        ("metric", settings.metric, METRICS),
+        ("device", settings.device.partition(":")[0], DEVICES),
+    ):
+        if value not in allowed:
+            hint = "" if name == "device" else did_you_mean(value, allowed)  # "gpu" is near "cpu", and means cuda
+            raise ConfigError(f"training.{name} is {value!r}; it must be one of {', '.join(allowed)}.{hint}")
+    if not config.data.train:
+        raise ConfigError("data.train is empty: give a training corpus.")
+    if STDIN in config.data.valid:
+        raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")
+    _check_numbers(config)
+    check_options(config.decoding)
+    return _device(config)
+
+
+def _check_numbers(config: Config) -> None:
+    settings = config.training
+    for name in ("batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
+        if getattr(settings, name) < 1:
+            raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 1.")
+    for name in ("warmup", "clip", "steps", "validate_every", "save_every", "patience", "weight_decay"):
+        if not getattr(settings, name) >= 0:
+            raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0.")
+    for name in ("label_smoothing", "ema_decay"):
+        if not 0 <= getattr(settings, name) < 1:
+            raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and below 1.")
+    if not settings.learning_rate > 0:
+        raise ConfigError(f"training.learning_rate is {settings.learning_rate}; it must be above 0.")
+
+
+def _device(config: Config) -> torch.device:
+    asked = config.training.device
+    there = torch.cuda.is_available()
+    if asked.startswith("cuda") and not there:
+        raise ConfigError("training.device is cuda, but torch finds no CUDA device here: set it to cpu or auto.")
+    device = torch.device(("cuda" if there else "cpu") if asked == "auto" else asked)
+    if config.training.precision == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise ConfigError("training.precision is bfloat16, which this CUDA device does not have: set it to float32.")
+    return device

@@ -1,0 +1,178 @@
+"""From a configuration to a trained model in a folder: `train` is all that the command line calls."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.config import Config
+from regard.data.tokenizers import Tokenizers
+from regard.errors import DisplayError, TrainingError
+from regard.files import write_atomically
+from regard.models.build import build_model
+from regard.models.seq2seq import Seq2Seq
+from regard.models.store import CONFIG
+from regard.settings import to_toml
+from regard.training.checks import check
+from regard.training.material import Material, open_material, open_sources
+from regard.training.progress import Reporter, duration, reporter_for
+from regard.training.resume import (
+    CURVE,
+    TENSORBOARD,
+    check_settings,
+    find,
+    locked,
+    prepare,
+    remove_run,
+    undone_on_error,
+)
+from regard.training.tensorboard import TensorBoard, check_tensorboard
+from regard.training.trainer import INTERRUPTED, METRICS, Trainer, seed_from
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    folder: Path
+    end: str
+    """Why: `epochs`, `steps`, `patience` (validation did not get better) or `interrupted`."""
+    steps: int
+    epochs: int
+    """The epoch of the last step."""
+    seconds: float
+    """Over all resumed parts."""
+    best_step: int | None
+    """The step of the best validation, whose weights model.safetensors holds; None before the first."""
+    best_score: float | None
+    """Its score: BLEU, or the negative loss, as `training.metric` says."""
+
+
+def train(
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    reporter: Reporter | None = None,
+    tensorboard: bool = False,
+) -> Result:
+    """Train the model that a configuration describes into a folder, or go on with the run that is there.
+
+    With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
+    The learning curve is drawn at the end where matplotlib is installed.
+    """
+    device = check(config)
+    if tensorboard:
+        check_tensorboard()
+    existed = folder.exists()
+    prepare(folder, resume=resume, overwrite=overwrite)
+    told = reporter_for() if reporter is None else reporter
+    try:
+        with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
+            with contextlib.nullcontext() if resume or overwrite else undone_on_error(folder, existed):
+                trainer = _set_up(config, folder, device, resume, told)
+            return _run(trainer, resume, tensorboard)
+    except OSError as error:
+        raise TrainingError(
+            f"Training stopped: {error.strerror} ({error.filename or folder}). "
+            "What was saved before is kept: go on from it with --resume."
+        ) from error
+
+
+def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, reporter: Reporter) -> Trainer:
+    """Make all that training needs, or take it from where the run was."""
+    saved, damaged = find(folder) if resume else (None, [])
+    for line in damaged:
+        reporter.message(f"Going back to the checkpoint before: {line}")
+    changed = check_settings(saved, config, folder) if saved else []
+    for line in changed:
+        reporter.message(f"Going on with {line}")
+    sources = open_sources(config, resumed=saved is not None)
+    if saved is None:
+        remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
+    write_atomically(folder / CONFIG, to_toml(config).encode())
+    tokenizers, material = open_material(config, folder, sources, reporter)
+    trainer = Trainer(config, folder, _model(config, tokenizers, device), material, reporter)
+    if saved is not None:
+        trainer.load(saved)
+        _check_fingerprint(trainer, material, folder)
+        trainer.settle()
+    return trainer
+
+
+def _run(trainer: Trainer, resume: bool, tensorboard: bool) -> Result:
+    reporter, folder = trainer.reporter, trainer.folder
+    ended = trainer.end() if trainer.saved and trainer.saved.name.scheduled else None
+    if ended is not None:
+        reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
+        _draw_curve(folder)
+        return _result(trainer, ended)
+    if resume:
+        reporter.message(_going_on(trainer))
+    with contextlib.ExitStack() as stack:
+        if tensorboard:
+            trainer.reporter = TensorBoard(folder / TENSORBOARD, reporter, trainer.place.step + 1)
+            stack.callback(trainer.reporter.close)
+        result = _result(trainer, trainer.run())
+    _farewell(result, reporter)
+    _draw_curve(folder)
+    return result
+
+
+def _model(config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
+    seed_from(torch.device("cpu"), config.seed, "model")
+    return build_model(config.model, tokenizers.source.size, tokenizers.target.size).to(device)
+
+
+def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> None:
+    if trainer.place.fingerprint != material.fingerprint:
+        raise TrainingError(
+            f"{folder} cannot be resumed: the corpus is not the one it was started with. "
+            "Put the old files back, or train into another folder."
+        )
+
+
+def _going_on(trainer: Trainer) -> str:
+    if trainer.saved is None:
+        return "There is no checkpoint yet: starting from the beginning."
+    return f"Going on after step {trainer.place.step:,} (epoch {trainer.place.epoch})."
+
+
+def _result(trainer: Trainer, end: str) -> Result:
+    place, best = trainer.place, trainer.place.best
+    return Result(
+        folder=trainer.folder,
+        end=end,
+        steps=place.step,
+        epochs=place.epoch,
+        seconds=place.seconds,
+        best_step=best.step if best else None,
+        best_score=best.score if best else None,
+    )
+
+
+def _farewell(result: Result, reporter: Reporter) -> None:
+    if result.end == INTERRUPTED:
+        reporter.message(f"Stopped after step {result.steps:,} and saved. Go on with --resume.")
+        return
+    why = {"epochs": "all epochs done", "steps": "all steps done", "patience": "validation no longer gets better"}
+    reporter.message(f"Finished after {result.steps:,} steps in {duration(result.seconds)}: {why[result.end]}.")
+
+
+def _draw_curve(folder: Path) -> None:
+    """Draw the learning curve where that can be done; a run does not fail for want of a picture."""
+    with contextlib.suppress(ImportError, DisplayError):
+        from regard.viz.curves import learning_curve
+
+        learning_curve(folder / METRICS, folder / CURVE)
+
+
+@contextlib.contextmanager
+def _closing(reporter: Reporter) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        reporter.close()

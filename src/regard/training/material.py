@@ -1,0 +1,131 @@
+"""What a run learns from and is scored on: tokens on disk, batches in order, a validation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config import Config
+from regard.data.batching import Batch, BatchOrder, make_batch
+from regard.data.cache import TokenCache
+from regard.data.corpus import Corpus, open_corpus
+from regard.data.embedded import corpora
+from regard.data.pair import Pair
+from regard.data.tokenizers import Tokenizers, train_tokenizers
+from regard.errors import DataError
+from regard.models.seq2seq import Seq2Seq
+from regard.training.progress import Reporter
+from regard.training.validation import Validation
+
+CACHE = "cache"
+Rows = NDArray[np.int64]
+
+
+class StoppedError(Exception):
+    """Raised inside a validation when the run was asked to stop."""
+
+
+Validate = Callable[[Seq2Seq, Callable[[], None]], dict[str, Any]]
+"""Scores a model: `valid_loss`, `perplexity` and more. It calls what it is given now and then, to be stopped by it."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What there is to learn from."""
+
+    order: Callable[[int], Sequence[Rows]]
+    """The batches of an epoch, counted from 1, as rows of the corpus: a pure function."""
+    batch: Callable[[Rows], Batch]
+    """The tensors of a batch, on the CPU."""
+    validate: Validate | None
+    """None where there is no validation corpus: the last model is then the one to use."""
+    fingerprint: str
+    """What the corpus and its tokens are known by."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The corpora as text."""
+
+    train: Corpus | None
+    """None where a resumed run has its tokens already."""
+    valid: Corpus | None
+    valid_pairs: Sequence[Pair]
+
+
+def open_sources(config: Config, resumed: bool) -> Sources:
+    """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""
+    train = None if resumed else _open_train(config)
+    name = config.data.train[0].partition(":")[0]
+    # The held-out part of an embedded corpus needs no asking for.
+    parts = config.data.valid or ((name,) if len(config.data.train) == 1 and name in corpora else ())
+    valid = open_corpus(parts, "valid", config.seed) if parts else None
+    return Sources(train, valid, list(valid or ()))
+
+
+def open_material(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> tuple[Tokenizers, Material]:
+    """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
+    tokenizers = _open_tokenizers(config, folder, sources.train, reporter)
+    cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
+    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed)
+    validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
+    return tokenizers, Material(
+        order.batches, partial(make_batch, cache), validate, f"{cache.fingerprint} {fingerprint}".strip()
+    )
+
+
+def _open_train(config: Config) -> Corpus:
+    return open_corpus(config.data.train, "train", config.seed)
+
+
+def _open_tokenizers(config: Config, folder: Path, corpus: Corpus | None, reporter: Reporter) -> Tokenizers:
+    if corpus is None:
+        return Tokenizers.load(folder)
+    reporter.message(f"Learning a vocabulary ({config.tokenizer.kind}) from {corpus.name}")
+    tokenizers = train_tokenizers(config.tokenizer, corpus, config.seed)
+    tokenizers.save(folder)
+    return tokenizers
+
+
+def _open_cache(
+    config: Config, folder: Path, corpus: Corpus | None, tokenizers: Tokenizers, reporter: Reporter
+) -> TokenCache:
+    """Open or build the training tokens. A resumed run goes by those it has, whatever became of the text since."""
+    path = folder / CACHE / "train"
+    if corpus is None:
+        try:
+            return TokenCache.open(path)
+        except DataError as error:
+            reporter.message(f"Making the training tokens again: {error}")
+            corpus = _open_train(config)
+    cache = TokenCache.build(path, corpus, tokenizers, config.data.max_length)
+    source, target = tokenizers.source.size, tokenizers.target.size
+    sizes = f"{source:,}" if tokenizers.joint else f"{source:,} and {target:,}"
+    reporter.message(f"{len(cache):,} training pairs, a vocabulary of {sizes} entries")
+    _report_left_out(cache, "training", config, reporter)
+    return cache
+
+
+def _open_validation(
+    config: Config, folder: Path, sources: Sources, tokenizers: Tokenizers, reporter: Reporter
+) -> tuple[Validation | None, str]:
+    if sources.valid is None:
+        reporter.message("No validation corpus (data.valid): the last model will be the one to use.")
+        return None, ""
+    path = folder / CACHE / "valid"
+    cache = TokenCache.reuse_or_build(path, sources.valid, tokenizers, config.data.max_length)
+    _report_left_out(cache, "validation", config, reporter)
+    tokens = config.training.batch_tokens
+    return Validation(sources.valid_pairs, cache, tokenizers, config.decoding, tokens), cache.fingerprint
+
+
+def _report_left_out(cache: TokenCache, what: str, config: Config, reporter: Reporter) -> None:
+    if cache.left_out:
+        reporter.message(
+            f"{cache.left_out:,} {what} pairs left out: more than data.max_length = {config.data.max_length} tokens "
+            f"(the longest text has {cache.index.longest:,})."
+        )

@@ -1,0 +1,130 @@
+"""Which folder a run may have, and whether it may go on from what is there."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.config import Config
+from regard.errors import RegardError, TrainingError
+from regard.models.store import CONFIG, WEIGHTS
+from regard.settings import differences, read_toml
+from regard.training.checkpoint import WRITING, Checkpoints, Saved
+from regard.training.material import CACHE
+from regard.training.trainer import METRICS, STATE
+
+TENSORBOARD, CURVE = "tensorboard", "curve.png"
+
+HARMLESS = frozenset(
+    {
+        "preset",
+        *(f"training.{name}" for name in ("learning_rate", "clip", "epochs", "steps", "patience")),
+        *(f"training.{name}" for name in ("save_every", "log_every", "device")),
+    }
+)
+"""Settings that may change between the parts of a run; those of `decoding` may too."""
+
+
+def prepare(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """See that a run may be made in a folder and that it can be written, before anything else is done."""
+    if resume and overwrite:
+        raise TrainingError("--resume goes on from what is there and --overwrite removes it: give one of them.")
+    try:
+        _check_target(folder, resume, overwrite)
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise TrainingError(f"{folder} cannot be written: {error.strerror}. Choose another folder.") from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second process out of the folder while this one trains; the lock dies with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(f"Another process is training in {folder}: wait for it, or stop it first.") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def undone_on_error(folder: Path, existed: bool) -> Iterator[None]:
+    """Remove what was made in an empty folder if the user's input turns out to be wrong: nothing is left half done."""
+    try:
+        yield
+    except RegardError:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        if not existed:
+            folder.rmdir()
+        raise
+
+
+def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
+    """Return the changes that are harmless; raise a TrainingError that lists all others."""
+    changed = differences(read_toml(saved.path / CONFIG), config)
+    refused = [line for line in changed if not _harmless(line.partition(":")[0], config)]
+    if refused:
+        raise TrainingError(
+            f"{folder} cannot be resumed with other settings than it was started with:\n"
+            + "\n".join(f"  {line}" for line in refused)
+            + "\nLeave them as they were, or train into another folder."
+        )
+    return changed
+
+
+def find(folder: Path) -> tuple[Saved | None, list[str]]:
+    """Clear away what a killed process left, and find the newest whole checkpoint; also say what is damaged."""
+    for leftover in folder.glob(f".*{WRITING}"):
+        leftover.unlink()
+    checkpoints = Checkpoints(folder / STATE)
+    checkpoints.sweep()
+    return checkpoints.latest()
+
+
+def _harmless(name: str, config: Config) -> bool:
+    if name in ("training.epochs", "training.steps") and config.training.schedule == "cosine":
+        return False  # its rate falls to zero at the planned end
+    if name == "training.save_every" and config.training.average == "last":
+        return False  # the average is made of these checkpoints
+    return name in HARMLESS or name.startswith("decoding.")
+
+
+def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise TrainingError(f"{folder} is a file, not a folder: choose another name for the run.")
+    if resume and not folder.is_dir():
+        raise TrainingError(f"There is nothing to resume: {folder} does not exist.")
+    holds_run = (folder / CONFIG).is_file()
+    if resume and not holds_run:
+        raise TrainingError(f"There is nothing to resume: {folder} holds no run. Leave out --resume to start one.")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not holds_run:
+        raise TrainingError(f"{folder} is not empty and holds no run: choose a folder that does not exist yet.")
+    if not (resume or overwrite):
+        raise TrainingError(
+            f"{folder} already holds a run. Go on with it by --resume, replace it by --overwrite, "
+            "or choose another folder."
+        )
+
+
+def remove_run(folder: Path) -> None:
+    """Remove what a run wrote, and nothing else; its configuration stays, so that half a removal can be repeated."""
+    for name in (STATE, CACHE, TENSORBOARD):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (WEIGHTS, METRICS, CURVE):
+        (folder / name).unlink(missing_ok=True)

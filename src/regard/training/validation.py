@@ -1,0 +1,89 @@
+"""Scoring a model while it trains: loss and perplexity of the references, BLEU of what it writes itself."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from regard.config import DecodingConfig
+from regard.data.batching import BatchOrder, make_batch, pad_sources
+from regard.data.cache import TokenCache
+from regard.data.pair import Pair
+from regard.data.tokenizers import Tokenizers
+from regard.data.vocabulary import BOS, EOS, PAD
+from regard.decoding.search import search
+from regard.models.seq2seq import Seq2Seq
+from regard.training.loss import batch_loss
+
+
+class Validation:
+    """Scores a model on a validation corpus.
+
+    BLEU is sacreBLEU's default (cased, 13a) on raw text, and its signature goes with it. Translations are searched
+    greedily, whatever `decoding.beam` is: that is what can be paid for at every validation, and it ranks models alike.
+    Pairs beyond `data.max_length` have no part in the loss, but are translated.
+    """
+
+    def __init__(
+        self, pairs: Sequence[Pair], cache: TokenCache, tokenizers: Tokenizers, decoding: DecodingConfig, tokens: int
+    ) -> None:
+        """`tokens` is the most that a batch may have."""
+        self._cache, self._tokenizers, self._tokens = cache, tokenizers, tokens
+        self._references = [pair.target for pair in pairs]
+        encoded = tokenizers.source.encode_all([pair.source for pair in pairs])
+        self._sources = [[*ids, EOS] for ids in encoded]
+        # Greedy search ranks nothing, so penalties would change nothing.
+        self._options = replace(decoding, beam=1, length_penalty=0.0, coverage_penalty=0.0)
+        self._batches = BatchOrder.of(cache, tokens, seed=0).batches(0)
+
+    def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
+        """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
+        loss = self._loss(model, check)
+        bleu, signature = self._bleu(self.translate(model, check))
+        return {
+            "valid_loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bleu": bleu,
+            "signature": signature,
+        }
+
+    def translate(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
+        """Translate all sources, in batches of like length."""
+        device = next(model.parameters()).device
+        texts = [""] * len(self._sources)
+        for rows in self._by_length():
+            check()
+            source, mask = (part.to(device) for part in pad_sources([self._sources[row] for row in rows]))
+            encoded = model.encode(source, mask)
+            found = search(model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=(PAD, BOS))
+            for row, hypotheses in zip(rows, found, strict=True):
+                texts[row] = self._tokenizers.target.decode(hypotheses[0].tokens)
+        return texts
+
+    def _loss(self, model: Seq2Seq, check: Callable[[], None]) -> float:
+        device = next(model.parameters()).device
+        total, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
+        for rows in self._batches:
+            check()
+            batch = make_batch(self._cache, rows)
+            tokens += int(batch.target_mask.sum())
+            total += batch_loss(model, batch.to(device)).nll
+        return float(total) / tokens
+
+    def _bleu(self, texts: Sequence[str]) -> tuple[float, str]:
+        from sacrebleu.metrics.bleu import BLEU
+
+        metric = BLEU()
+        return metric.corpus_score(list(texts), [self._references]).score, str(metric.get_signature())
+
+    def _by_length(self) -> list[list[int]]:
+        batches: list[list[int]] = []
+        longest = 0
+        for row in sorted(range(len(self._sources)), key=lambda row: -len(self._sources[row])):
+            if not batches or longest * (len(batches[-1]) + 1) > self._tokens:
+                longest = len(self._sources[row])
+                batches.append([])
+            batches[-1].append(row)
+        return batches

@@ -1,0 +1,138 @@
+"""Lines: how a model learned, and how models fare as sentences grow longer."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.errors import DisplayError
+from regard.viz.figure import FAINT, INK, LINES, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Points = list[tuple[float, float]]
+
+COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
+"""One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""
+_MARKS = "osD^vP"
+
+
+def learning_curve(metrics: Path, out: Path) -> list[str]:
+    """Draw training and validation loss, and BLEU below where there is any, against steps, from a `metrics.jsonl`.
+
+    Returns notes for the user (see `regard.viz.fonts`).
+    """
+    records = _read(metrics)
+    training, validation, bleu = (_points(records, key) for key in ("loss", "valid_loss", "bleu"))
+    if not training and not validation and not bleu:
+        raise DisplayError(f"There is nothing to draw: {metrics} has neither 'loss', 'valid_loss' nor 'bleu'.")
+
+    def draw(figure: "Figure") -> None:
+        has_loss, has_bleu = bool(training or validation), bool(bleu)
+        figure.set_size_inches(7.0, 2.6 * (has_loss + has_bleu) + 0.4)
+        panels = figure.subplots(has_loss + has_bleu, 1, sharex=True, squeeze=False)[:, 0]
+        if has_loss:
+            _line(panels[0], training, 0, "training", marks=len(training) < 3)
+            _line(panels[0], validation, 1, "validation")
+            _dress(panels[0], "loss per token")
+        if has_bleu:
+            _line(panels[-1], bleu, 1, "validation")
+            _best(panels[-1], bleu)
+            _dress(panels[-1], "BLEU")
+        panels[-1].set_xlabel("step")
+        figure.align_ylabels()
+
+    return save_figure(out, [], draw)
+
+
+def by_length(
+    series: Mapping[str, Sequence[tuple[str, float]]],
+    out: Path,
+    *,
+    ylabel: str = "BLEU",
+    xlabel: str = "source words",
+    title: str = "",
+) -> list[str]:
+    """Draw a line for each model over bins of length, such as `{"with attention": [("1–10", 98.2), …]}`.
+
+    Bins stand in the order of their first appearance; a model may lack some. Returns notes for the user.
+    """
+    bins = list(dict.fromkeys(name for points in series.values() for name, _ in points))
+    if not bins:
+        raise DisplayError("There is nothing to draw: no series has any points.")
+
+    def draw(figure: "Figure") -> None:
+        figure.set_size_inches(max(4.5, 0.8 * len(bins) + 1.5), 3.6)
+        axes = figure.subplots()
+        for i, (name, points) in enumerate(series.items()):
+            _line(axes, [(float(bins.index(where)), float(value)) for where, value in points], i, name, marks=True)
+        axes.set_xticks(range(len(bins)), bins, parse_math=False)
+        axes.set_xlabel(xlabel)
+        axes.set_ylim(bottom=0)
+        axes.set_title(title, loc="left", size=12, weight="bold", parse_math=False)
+        _dress(axes, ylabel)
+
+    return save_figure(out, [*bins, *series, ylabel, xlabel, title], draw)
+
+
+def _read(path: Path) -> list[dict[str, object]]:
+    """Read the records; a last line that a kill cut short is left out, any other bad line is an error."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DisplayError(f"Cannot read {path}: not UTF-8 (byte {error.start}).") from error
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            if line.strip():
+                records.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            if number < len(lines):
+                raise DisplayError(f"Cannot read {path}: line {number} is not a JSON object.") from error
+    return records
+
+
+def _points(records: Sequence[Mapping[str, object]], key: str) -> Points:
+    """Pick `(step, value)` where a record has both as numbers; a resumed run that repeats a step overwrites it."""
+    found = {
+        float(step): float(value)
+        for step, value in ((record.get("step"), record.get(key)) for record in records)
+        if isinstance(step, int | float) and isinstance(value, int | float) and math.isfinite(value)
+    }
+    return sorted(found.items())
+
+
+def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool = True) -> None:
+    if points:
+        axes.plot(
+            *zip(*points, strict=True),
+            color=COLOURS[colour % len(COLOURS)],
+            marker=_MARKS[colour % len(_MARKS)] if marks else "",
+            markersize=4.5,
+            linewidth=1.6,
+            label=name,
+        )
+
+
+def _best(axes: "Axes", points: Points) -> None:
+    """Name the highest value where it stands."""
+    step, value = max(points, key=lambda point: point[1])
+    axes.annotate(f"{value:.1f}", (step, value), (0, 7), textcoords="offset points", ha="center", size=9, color=INK)
+    axes.margins(y=0.18)
+
+
+def _dress(axes: "Axes", ylabel: str) -> None:
+    """Give all lines the same quiet frame, and a legend where there is a choice."""
+    axes.set_ylabel(ylabel)
+    axes.grid(axis="y", color=LINES, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=FAINT)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    if len(axes.lines) > 1:
+        axes.legend(frameon=False, fontsize=9)

@@ -1,0 +1,75 @@
+"""Optimizers against torch's plain ones; the state survives; accumulation is one larger batch."""
+
+import pytest
+import torch
+from tiny_run import MODEL, WORDS, batch
+from torch import nn
+
+from regard.config import TrainingConfig
+from regard.models.build import build_model
+from regard.training.loss import batch_loss
+from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
+
+PLAIN = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+def descend(make, steps, width=7):
+    torch.manual_seed(2)
+    model = nn.Linear(width, 3)
+    optimizer = make(model)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(5, width)).square().mean().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+@pytest.mark.parametrize("name", optimizers)
+def test_each_is_torchs(name):
+    config = TrainingConfig(optimizer=name, learning_rate=0.1, weight_decay=0.0 if name == "adam" else 0.2)
+    plain = {"lr": 0.1, "foreach": False} | ({} if name == "adam" else {"weight_decay": 0.2})
+    ours, _ = descend(lambda model: optimizers[name](model.parameters(), config), 5)
+    theirs, _ = descend(lambda model: PLAIN[name](model.parameters(), **plain), 5)
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+@pytest.mark.parametrize("name", optimizers)
+def test_state_goes_round(name):
+    config = TrainingConfig(optimizer=name, learning_rate=0.1)
+    model, optimizer = descend(lambda model: optimizers[name](model.parameters(), config), 5)
+    names = {parameter: key for key, parameter in model.named_parameters()}
+    saved = {key: tensor.clone() for key, tensor in state_tensors(optimizer, names).items()}
+    other = optimizers[name](model.parameters(), config)
+    load_state(other, names, saved)
+    assert state_tensors(other, names).keys() == saved.keys()
+    assert all(torch.equal(tensor, saved[key]) for key, tensor in state_tensors(other, names).items())
+    assert bool(saved) == (name != "sgd")
+
+
+def test_clipping_is_torchs():
+    model = nn.Linear(3, 5)
+    model(torch.randn(2, 3)).square().sum().backward()
+    before = [parameter.grad.clone() for parameter in model.parameters()]
+    norm = gradient_norm(model.parameters(), 0.0)
+    assert all(torch.equal(p.grad, b) for p, b in zip(model.parameters(), before, strict=True))
+    torch.testing.assert_close(norm, torch.cat([gradient.flatten() for gradient in before]).norm())
+    gradient_norm(model.parameters(), 0.5)
+    torch.testing.assert_close(gradient_norm(model.parameters(), 0.0), torch.tensor(0.5))
+
+
+def test_accumulated_batches_have_the_gradient_of_all_their_tokens():
+    """Two batches with different numbers of tokens: every token weighs the same, not every batch."""
+    torch.manual_seed(3)
+    model = build_model(MODEL, WORDS, WORDS).eval()
+    parts = [batch(range(2)), batch(range(10, 15))]
+    joined = [torch.cat(both) for both in list(zip(*parts, strict=True))[:5]]
+    tokens = [int(part.target_mask.sum()) for part in parts]
+    assert tokens[0] != tokens[1]
+    whole = parts[0]._replace(**dict(zip(parts[0]._fields[:5], joined, strict=True)))
+    (batch_loss(model, whole).total / sum(tokens)).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    for part in parts:
+        (batch_loss(model, part).total / sum(tokens)).backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)

@@ -1,0 +1,288 @@
+"""What a run refuses, in its exact words."""
+
+import os
+from dataclasses import replace
+
+import pytest
+import tiny_run
+import torch
+from tiny_run import Killed, Listener, changed, contents, install, killed, settings, train
+
+from regard.config import DecodingConfig
+from regard.errors import ConfigError, DataError, RegardError, TrainingError
+from regard.training import loop
+from regard.training.resume import locked
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    install(monkeypatch)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run killed after step 3, whose only checkpoint is of step 2."""
+    with pytest.raises(Killed):
+        train(settings(), tmp_path / "run", reporter=Listener(3, killed))
+    return tmp_path / "run"
+
+
+def refusal(kind, config, folder, **options):
+    with pytest.raises(RegardError) as error:
+        train(config, folder, **options)
+    assert type(error.value) is kind
+    return str(error.value)
+
+
+def test_a_folder_that_holds_a_run(begun):
+    before = contents(begun)
+    assert refusal(TrainingError, settings(), begun) == (
+        f"{begun} already holds a run. Go on with it by --resume, replace it by --overwrite, or choose another folder."
+    )
+    assert contents(begun) == before
+
+
+def test_overwriting_starts_anew_and_removes_nothing_else(begun, tmp_path):
+    (begun / "notes.txt").write_text("mine")
+    train(settings(epochs=1), begun, overwrite=True)
+    train(settings(epochs=1), tmp_path / "whole")
+    kept = contents(begun)
+    assert kept.pop("notes.txt") == b"mine"
+    assert kept == contents(tmp_path / "whole")
+
+
+def test_a_folder_that_holds_something_else(tmp_path):
+    (tmp_path / "thesis.tex").write_text("…")
+    for overwrite in (False, True):
+        assert refusal(TrainingError, settings(), tmp_path, overwrite=overwrite) == (
+            f"{tmp_path} is not empty and holds no run: choose a folder that does not exist yet."
+        )
+
+
+def test_resuming_nothing(tmp_path):
+    there, missing = tmp_path, tmp_path / "missing"
+    assert refusal(TrainingError, settings(), missing, resume=True) == (
+        f"There is nothing to resume: {missing} does not exist."
+    )
+    assert refusal(TrainingError, settings(), there, resume=True) == (
+        f"There is nothing to resume: {there} holds no run. Leave out --resume to start one."
+    )
+    assert not missing.exists()
+
+
+def test_resume_and_overwrite(begun):
+    assert refusal(TrainingError, settings(), begun, resume=True, overwrite=True) == (
+        "--resume goes on from what is there and --overwrite removes it: give one of them."
+    )
+
+
+def test_a_target_that_cannot_be_written(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(loop, "open_sources", lambda *given: opened.append(given))
+    (tmp_path / "file").write_text("")
+    inside = tmp_path / "file" / "run"
+    assert refusal(TrainingError, settings(), tmp_path / "file") == (
+        f"{tmp_path / 'file'} is a file, not a folder: choose another name for the run."
+    )
+    assert refusal(TrainingError, settings(), inside) == (
+        f"{inside} cannot be written: Not a directory. Choose another folder."
+    )
+    assert not opened
+
+
+def test_settings_that_make_a_resume_meaningless(begun):
+    before = contents(begun)
+    other = replace(
+        changed(settings(), batch_tokens=2000, optimizer="sgd", epochs=9, accumulate=1, patience=2),
+        seed=8,
+        model=replace(tiny_run.MODEL, embedding=9),
+        decoding=DecodingConfig(beam=2),
+    )
+    assert refusal(TrainingError, other, begun, resume=True) == (
+        f"{begun} cannot be resumed with other settings than it was started with:\n"
+        "  seed: 7 → 8\n"
+        "  model.embedding: 5 → 9\n"
+        "  training.optimizer: adam → sgd\n"
+        "  training.batch_tokens: 4000 → 2000\n"
+        "  training.accumulate: 2 → 1\n"
+        "Leave them as they were, or train into another folder."
+    )
+    assert contents(begun) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"schedule": "cosine"}, {"epochs": 4}),
+        ({"schedule": "cosine"}, {"steps": 4}),
+        ({"average": "last"}, {"save_every": 1}),
+    ],
+)
+def test_settings_that_others_depend_on(tmp_path, first, then):
+    train(settings(**first, epochs=1), tmp_path / "run")
+    (name,) = then
+    assert f"  training.{name}: " in refusal(
+        TrainingError, settings(**{**first, "epochs": 1, **then}), tmp_path / "run", resume=True
+    )
+
+
+def test_harmless_settings_may_change(begun):
+    harmless = {"patience": 3, "log_every": 7, "save_every": 4, "learning_rate": 0.02, "clip": 3.0, "steps": 5}
+    other = replace(changed(settings(), **harmless), decoding=DecodingConfig(beam=2), preset="mine")
+    listener = Listener()
+    assert train(other, begun, resume=True, reporter=listener).steps == 5
+    assert listener.messages[:-1] == [
+        "Going on with preset:  → mine",
+        "Going on with training.learning_rate: 0.01 → 0.02",
+        "Going on with training.clip: 1.0 → 3.0",
+        "Going on with training.steps: 0 → 5",
+        "Going on with training.save_every: 0 → 4",
+        "Going on with training.patience: 5 → 3",
+        "Going on with training.log_every: 2 → 7",
+        "Going on with decoding.beam: 5 → 2",
+        "Going on after step 2 (epoch 1).",
+    ]
+
+
+def test_another_corpus(begun, monkeypatch):
+    install(monkeypatch, replace(tiny_run.MATERIAL, fingerprint="another"))
+    assert refusal(TrainingError, settings(), begun, resume=True) == (
+        f"{begun} cannot be resumed: the corpus is not the one it was started with. "
+        "Put the old files back, or train into another folder."
+    )
+
+
+def test_two_processes_in_one_folder(begun):
+    with locked(begun):
+        assert refusal(TrainingError, settings(), begun, resume=True) == (
+            f"Another process is training in {begun}: wait for it, or stop it first."
+        )
+
+
+def test_bad_data_leaves_nothing_behind(tmp_path, monkeypatch):
+    def bad(config, folder, sources, reporter):
+        (folder / "source.model").write_text("half a tokenizer")
+        raise DataError("train.de:3: empty.")
+
+    monkeypatch.setattr(loop, "open_material", bad)
+    assert refusal(DataError, settings(), tmp_path / "run") == "train.de:3: empty."
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
+    config = settings()
+    real, calls = loop.Trainer._gradient, []
+
+    def diverging(trainer, batches):
+        calls.append(1)
+        loss, tokens, norm = real(trainer, batches)
+        return (float("nan") if len(calls) == 6 else loss), tokens, norm
+
+    whole = tmp_path / "whole"
+    train(changed(config, steps=4), whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Trainer, "_gradient", diverging)
+        assert refusal(TrainingError, config, tmp_path / "run") == (
+            "The loss is not finite at step 6 (epoch 2), so training stopped. The last good checkpoint, of step 4, is "
+            "kept: go on from it with --resume and a lower training.learning_rate or training.clip."
+        )
+    weights = "state/step-00000004/weights.safetensors"
+    assert contents(tmp_path / "run")[weights] == contents(whole)[weights]
+    train(changed(config, learning_rate=0.001), tmp_path / "run", resume=True)
+
+
+def test_real_infinities_are_seen(tmp_path):
+    """A rate that blows the weights up, without anything pretended."""
+    with pytest.raises(TrainingError, match=r"^The (loss|gradient) is not finite at step \d+ \(epoch \d+\), so"):
+        train(settings(optimizer="sgd", learning_rate=1e38, clip=0.0, schedule="constant"), tmp_path / "run")
+    for path in tmp_path.glob("run/state/*/weights.safetensors"):
+        from safetensors.torch import load_file
+
+        assert all(torch.isfinite(tensor).all() for tensor in load_file(path).values())
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "optimizer.safetensors", "place.json", "config.toml"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_damaged_checkpoint_is_gone_back_behind(tmp_path, file, damage):
+    train(settings(epochs=1), tmp_path / "run")
+    whole = contents(tmp_path / "run")
+    path = tmp_path / "run" / "state" / "step-00000003" / file
+    spoil(path, damage)
+    if (file, damage) == ("place.json", "flipped"):
+        return  # a flipped bit may leave JSON that reads well: files are checked by digest, their record is not
+    listener = Listener()
+    train(settings(epochs=1), tmp_path / "run", resume=True, reporter=listener)
+    assert listener.messages[0].startswith(f"Going back to the checkpoint before: {path} ")
+    assert listener.messages[1] == "Going on after step 2 (epoch 1)."
+    assert contents(tmp_path / "run") == whole
+
+
+def spoil(path, damage):
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_all_checkpoints_damaged(begun):
+    path = begun / "state" / "step-00000002" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    assert refusal(TrainingError, settings(), begun, resume=True) == (
+        "No checkpoint can be read, so there is nothing to go on from:\n"
+        f"  {path} is damaged: its content is not what was written.\n"
+        "Train anew with --overwrite, or into another folder."
+    )
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"optimizer": "adm"}, "No optimizer named 'adm'. Did you mean 'adam'? (regard list optimizers shows all)"),
+        ({"average": "emma"}, "No weight averaging named 'emma'. Did you mean 'ema'? (regard list averages shows all)"),
+        (
+            {"precision": "bfloat"},
+            "training.precision is 'bfloat'; it must be one of float32, bfloat16. Did you mean 'bfloat16'?",
+        ),
+        ({"metric": "ter"}, "training.metric is 'ter'; it must be one of bleu, loss."),
+        ({"device": "gpu"}, "training.device is 'gpu'; it must be one of auto, cpu, cuda."),
+        ({"accumulate": 0}, "training.accumulate is 0; it must be at least 1."),
+        ({"clip": -1.0}, "training.clip is -1.0; it must be at least 0."),
+        ({"label_smoothing": 1.0}, "training.label_smoothing is 1.0; it must be at least 0 and below 1."),
+        ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be above 0."),
+    ],
+)
+def test_settings_that_cannot_be_followed(tmp_path, training, message):
+    assert refusal(ConfigError, settings(**training), tmp_path / "run") == message
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_no_cuda(tmp_path):
+    assert refusal(ConfigError, settings(device="cuda"), tmp_path / "run") == (
+        "training.device is cuda, but torch finds no CUDA device here: set it to cpu or auto."
+    )
+
+
+def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.training.tensorboard.find_spec", lambda name: None)
+    assert refusal(ConfigError, settings(), tmp_path / "run", tensorboard=True) == (
+        "TensorBoard was asked for but is not installed: pip install 'regard[tensorboard]'."
+    )
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        listener = Listener(3, lambda: patch.setattr(os, "fsync", full))
+        assert refusal(TrainingError, settings(), tmp_path / "run", reporter=listener) == (
+            f"Training stopped: No space left on device ({tmp_path / 'run'}). "
+            "What was saved before is kept: go on from it with --resume."
+        )
+    train(settings(), tmp_path / "run", resume=True)
+    train(settings(), tmp_path / "whole")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")

@@ -1,0 +1,154 @@
+"""An interrupted run that is resumed ends with the same files, bit for bit, as one that was not."""
+
+import itertools
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import tiny_run
+from tiny_run import MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
+
+STEPS = 9
+
+# Every schedule, optimizer and average occurs, with every other at least once where that could matter.
+VARIANTS = [
+    {"optimizer": "adam", "schedule": "plateau", "average": "none"},
+    {"optimizer": "adamw", "schedule": "cosine", "average": "last", "average_last": 3, "weight_decay": 0.1},
+    {"optimizer": "sgd", "schedule": "inverse-sqrt", "average": "ema", "warmup": 3, "weight_decay": 0.1},
+    {"optimizer": "adam", "schedule": "constant", "average": "last", "average_last": 2, "save_every": 3},
+    {"optimizer": "adamw", "schedule": "plateau", "average": "ema", "validate_every": 0, "metric": "loss"},
+    {"optimizer": "adam", "label_smoothing": 0.1, "clip": 0.01, "accumulate": 3},
+]
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    install(monkeypatch)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant.values())))
+def test_killed_after_any_step_and_resumed_ends_the_same(tmp_path, variant):
+    config = settings(MODEL if variant is VARIANTS[0] else PLAIN, **variant)
+    whole = tmp_path / "whole"
+    steps = train(config, whole).steps
+    # Every step for the first three; for the others, which share most with those, every second.
+    for step in range(1, steps + 1, 1 if variant in VARIANTS[:3] else 2):
+        part = tmp_path / f"killed-{step}"
+        with pytest.raises(Killed):
+            train(config, part, reporter=Listener(step, killed))
+        result = train(config, part, resume=True)
+        assert result.steps == steps
+        assert contents(part) == contents(whole), f"killed after step {step}"
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:3], ids=lambda variant: "-".join(map(str, variant.values())))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_after_every_step_and_resumed_ends_the_same(tmp_path, variant, number):
+    config = settings(PLAIN, **variant)
+    train(config, tmp_path / "whole")
+    for step in itertools.count(1):
+        listener = Listener(step, lambda: os.kill(os.getpid(), number))
+        result = train(config, tmp_path / "part", resume=step > 1, reporter=listener)
+        assert listener.steps == 1 or result.end != "interrupted"
+        if result.end != "interrupted":
+            break
+        assert result.steps == step
+        assert listener.messages[-1] == f"Stopped after step {step} and saved. Go on with --resume."
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+def test_a_stop_during_validation_repeats_the_validation(tmp_path, monkeypatch):
+    config = settings(average="last", average_last=3)
+    train(config, tmp_path / "whole")
+
+    def stopping(model, check):
+        os.kill(os.getpid(), signal.SIGINT)
+        return tiny_run.validate(model, check)
+
+    with monkeypatch.context() as patch:
+        install(patch, replace(tiny_run.MATERIAL, validate=stopping))
+        for resume in (False, True):
+            assert train(config, tmp_path / "part", resume=resume).steps == 2
+    assert [path.name for path in (tmp_path / "part" / "state").iterdir()] == ["step-00000002-stopped"]
+    train(config, tmp_path / "part", resume=True)
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+def test_a_second_interrupt_leaves_at_once(tmp_path):
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    config = settings()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "part", reporter=Listener(3, twice))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    train(config, tmp_path / "part", resume=True)
+    train(config, tmp_path / "whole")
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+def test_resuming_before_the_first_checkpoint_starts_from_the_beginning(tmp_path):
+    config = settings()
+    with pytest.raises(Killed):
+        train(config, tmp_path / "part", reporter=Listener(1, killed))
+    listener = Listener()
+    train(config, tmp_path / "part", resume=True, reporter=listener)
+    assert listener.messages[0] == "There is no checkpoint yet: starting from the beginning."
+
+
+def test_a_longer_run_is_the_shorter_one_gone_on_with(tmp_path):
+    """`epochs` may change: where the schedule does not depend on it, the run is the one that had it from the start."""
+    short, long = settings(epochs=2, validate_every=0), settings(epochs=3, validate_every=0)
+    train(short, tmp_path / "part")
+    listener = Listener()
+    train(long, tmp_path / "part", resume=True, reporter=listener)
+    assert listener.messages[0] == "Going on with training.epochs: 2 → 3"
+    train(long, tmp_path / "whole")
+    part, whole = contents(tmp_path / "part"), contents(tmp_path / "whole")
+    assert part["model.safetensors"] == whole["model.safetensors"]
+    assert part["config.toml"] == whole["config.toml"]
+    assert part["state/step-00000009/weights.safetensors"] == whole["state/step-00000009/weights.safetensors"]
+
+
+def test_a_finished_run_says_so(tmp_path):
+    config = settings()
+    first = train(config, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    listener = Listener()
+    assert train(config, tmp_path / "run", resume=True, reporter=listener) == first
+    assert listener.messages == ["Training already finished after 9 steps: there is nothing to resume."]
+    assert contents(tmp_path / "run") == before
+
+
+def test_patience_ends_a_run_and_the_best_is_kept(tmp_path):
+    config = settings(epochs=50, validate_every=1, patience=2)
+    listener = Listener()
+    result = train(config, tmp_path / "run", reporter=listener)
+    scores = [record["bleu"] for record in listener.records if "bleu" in record]
+    assert result.end == "patience"
+    assert len(scores) == result.steps
+    assert result.best_score == max(scores)
+    assert scores.index(max(scores)) == len(scores) - 3
+    assert result.best_step == len(scores) - 2
+    # More patience lets it go on.
+    assert train(changed(config, patience=3), tmp_path / "run", resume=True).steps > result.steps
+
+
+def test_without_a_validation_corpus_the_last_model_is_the_one_to_use(tmp_path, monkeypatch):
+    install(monkeypatch, replace(tiny_run.MATERIAL, validate=None))
+    result = train(settings(save_every=4), tmp_path / "run")
+    assert (result.best_step, result.best_score, result.end) == (None, None, "epochs")
+    files = contents(tmp_path / "run")
+    assert files["model.safetensors"] == files["state/step-00000009/weights.safetensors"]
+
+
+@pytest.mark.xfail(reason="the GRU cell mixes bfloat16 and float32 in torch.lerp under autocast", strict=False)
+def test_bfloat16_resumes_too(tmp_path):
+    config = settings(precision="bfloat16", epochs=1)
+    train(config, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(config, tmp_path / "part", reporter=Listener(3, killed))
+    train(config, tmp_path / "part", resume=True)
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")

@@ -1,0 +1,117 @@
+"""The whole road with the real corpora, tokenizers, models and searches."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_run import MODEL, Killed, Listener, contents, killed
+
+from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
+from regard.data.tokenizers import Tokenizers
+from regard.errors import DataError
+from regard.models.build import build_model
+from regard.models.store import load_weights, open_folder
+from regard.training.loop import train
+
+TRAINING = TrainingConfig(
+    epochs=2, batch_tokens=60, log_every=3, save_every=4, device="cpu", average="ema", label_smoothing=0.1
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Forty pairs to reverse, ten to be scored on, two too long."""
+    words = list("abcdefg")
+    pairs = [" ".join(words[(i + j * j) % 7] for j in range(2 + i % 4)) for i in range(50)] + ["a " * 30, "b " * 30]
+    lines = [f"{pair.strip()}\t{' '.join(reversed(pair.split()))}\n" for pair in pairs]
+    (tmp_path / "train.tsv").write_text("".join(lines[:40] + lines[50:]))
+    (tmp_path / "valid.tsv").write_text("".join(lines[40:50]))
+    return Config(
+        data=DataConfig((str(tmp_path / "train.tsv"),), (str(tmp_path / "valid.tsv"),), max_length=20),
+        tokenizer=TokenizerConfig(kind="words", vocabulary=30),
+        model=MODEL,
+        training=TRAINING,
+    )
+
+
+def test_a_run_leaves_a_model_folder(tmp_path, config):
+    listener = Listener()
+    result = train(config, tmp_path / "run", reporter=listener)
+    folder = tmp_path / "run"
+    assert open_folder(folder) == config
+    tokenizers = Tokenizers.load(folder)
+    model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
+    load_weights(folder / "model.safetensors", model)
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert records == listener.records
+    validations = [record for record in records if "valid_loss" in record]
+    assert [record["epoch"] for record in validations] == [1, 2]
+    for record in validations:
+        assert record["perplexity"] == pytest.approx(math.exp(record["valid_loss"]))
+        assert record["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+        assert 0 <= record["bleu"] <= 100
+    assert result.end == "epochs"
+    assert result.best_score == max(record["bleu"] for record in validations)
+    assert (
+        "2 training pairs left out: more than data.max_length = 20 tokens (the longest text has 30)."
+        in listener.messages
+    )
+    assert (folder / "curve.png").exists()
+
+
+def test_killed_and_resumed_it_is_the_same(tmp_path, config):
+    train(config, tmp_path / "whole", reporter=Listener())
+    with pytest.raises(Killed):
+        train(config, tmp_path / "part", reporter=Listener(6, killed))
+    # A resumed run has its tokens: what became of the text is no matter.
+    (tmp_path / "train.tsv").unlink()
+    train(config, tmp_path / "part", resume=True, reporter=Listener())
+    part, whole = contents(tmp_path / "part"), contents(tmp_path / "whole")
+    for both in (part, whole):
+        both.pop("curve.png")  # it shows times
+    assert part == whole
+
+
+def test_the_generator_of_the_caller_is_left_alone(tmp_path, config):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(config, tmp_path / "run", reporter=Listener())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_an_embedded_corpus_brings_its_own_validation(tmp_path, config):
+    data = DataConfig(train=("copy:60",))
+    listener = Listener()
+    embedded = replace(config, data=data, training=replace(TRAINING, epochs=1, steps=2, batch_tokens=4000))
+    train(embedded, tmp_path / "run", reporter=listener)
+    assert "valid_loss" in listener.records[-1]
+
+
+def test_bad_lines_leave_nothing_behind(tmp_path, config):
+    with open(tmp_path / "train.tsv", "a") as file:
+        file.write("no tab\n")
+    with pytest.raises(DataError, match=r"train\.tsv"):
+        train(config, tmp_path / "run", reporter=Listener())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_gets_every_number(tmp_path, config):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    listener = Listener()
+    train(config, tmp_path / "run", reporter=listener, tensorboard=True)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    seen = [(event.step, event.value) for event in events.Scalars("validation/bleu")]
+    told = [(record["step"], record["bleu"]) for record in listener.records if "bleu" in record]
+    assert seen == [(step, pytest.approx(bleu)) for step, bleu in told]
+    assert "training/loss" in events.Tags()["scalars"]

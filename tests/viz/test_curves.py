@@ -1,0 +1,85 @@
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from regard.errors import DisplayError
+from regard.viz import curves
+from regard.viz.curves import by_length, learning_curve
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(path) -> set[str]:
+    return {"".join(node.itertext()) for node in ElementTree.parse(path).iter(f"{SVG}text")}
+
+
+def write(path, records, tail=""):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + tail)
+    return path
+
+
+TRAINING = [{"step": step, "epoch": 1, "loss": 5.0 / step, "learning_rate": 1e-3} for step in range(1, 30)]
+VALIDATION = [
+    {"step": 10, "valid_loss": 1.5, "perplexity": 4.5, "bleu": 12.25},
+    {"step": 20, "valid_loss": 1.0, "bleu": 31.4},
+]
+
+
+def test_a_learning_curve_shows_both_losses_and_the_best_bleu(tmp_path):
+    metrics = write(tmp_path / "metrics.jsonl", TRAINING + VALIDATION, tail='{"step": 30, "lo')
+    assert learning_curve(metrics, tmp_path / "curve.svg") == []
+    assert {"training", "validation", "loss per token", "BLEU", "step", "31.4"} <= texts(tmp_path / "curve.svg")
+
+
+def test_a_run_without_validation_has_one_panel(tmp_path):
+    learning_curve(write(tmp_path / "metrics.jsonl", TRAINING), tmp_path / "curve.svg")
+    assert "BLEU" not in texts(tmp_path / "curve.svg")
+
+
+def test_a_resumed_run_overwrites_the_steps_that_it_repeats():
+    records = [
+        {"step": 2, "loss": 5.0},
+        {"step": 1, "loss": 9.0},
+        {"step": 2, "loss": 4},
+        {"step": 3, "loss": float("nan")},
+    ]
+    assert curves._points(records, "loss") == [(1.0, 9.0), (2.0, 4.0)]
+
+
+def test_bad_metrics_are_named_by_line(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "loss": 2}\nnonsense\n{"step": 2, "loss": 1}\n')
+    with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot read {path}: line 2 is not a JSON object.')}$"):
+        learning_curve(path, tmp_path / "curve.png")
+    write(path, [{"step": 1}])
+    expected = f"There is nothing to draw: {path} has neither 'loss', 'valid_loss' nor 'bleu'."
+    with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
+        learning_curve(path, tmp_path / "curve.png")
+    path.write_bytes(b'{"a": "\xff"}\n')
+    with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot read {path}: not UTF-8 (byte 7).')}$"):
+        learning_curve(path, tmp_path / "curve.png")
+    path.unlink()
+    with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot read {path}: No such file or directory.')}$"):
+        learning_curve(path, tmp_path / "curve.png")
+
+
+def test_lengths_stand_in_order_and_every_model_is_named(tmp_path):
+    series = {"with attention": [("1–10", 98.0), ("over 10", 97.0)], "without": [("1–10", 90.0), ("over 10", 40.0)]}
+    assert by_length(series, tmp_path / "length.svg", title="Costs $ and _") == []
+    assert {"with attention", "without", "1–10", "over 10", "BLEU", "source words", "Costs $ and _"} <= texts(
+        tmp_path / "length.svg"
+    )
+
+
+def test_no_points_no_plot(tmp_path):
+    with pytest.raises(DisplayError, match=r"^There is nothing to draw: no series has any points\.$"):
+        by_length({"nothing": []}, tmp_path / "length.svg")
+
+
+def test_plots_are_pictures_only(tmp_path):
+    path = tmp_path / "length.json"
+    expected = f"Cannot save {path}: files of kind '.json' cannot be written. Allowed are .png, .svg, .pdf."
+    with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
+        by_length({"a": [("1", 1.0)]}, path)
