@@ -7,11 +7,15 @@ from pathlib import Path
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the target, sync, rename over it, sync the folder: a kill at any moment leaves old or new."""
     beside = path.with_name(f".{path.name}.writing")
-    with open(beside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -104,6 +104,15 @@ class TestForms:
         assert same(list(corpus))
         assert [first == second for first, second in zip(corpus, corpus, strict=True)] == [True, True]
 
+    def test_passes_over_standard_input_do_not_disturb_each_other(self, monkeypatch):
+        rows = [f"{i} word\t{i} mot" for i in range(5_000)]
+        send(monkeypatch, lined(rows).encode())
+        corpus = open_corpus(("-",))
+        begun = iter(corpus)
+        assert next(begun).source == "0 word"
+        assert [f"{pair.source}\t{pair.target}" for pair in corpus] == rows
+        assert [f"{pair.source}\t{pair.target}" for pair in begun] == rows[1:]
+
     def test_a_pipe_can_be_read_again(self):
         os.mkfifo("pipe.tsv")
         writer = threading.Thread(target=Path("pipe.tsv").write_text, args=(table(),))
@@ -211,6 +220,10 @@ class TestWrong:
         wanted = "train.de has 29,000 lines but train.en has 28,999: the files must pair line by line."
         assert message(*parts) == wanted
         assert message(*parts[::-1]) == wanted
+
+    def test_very_unequal_counts(self):
+        parts = write("a.en", "a\n" * 3), write("a.de", "b\n" * 1_200)
+        assert message(*parts) == "a.de has 1,200 lines but a.en has 3: the files must pair line by line."
 
     def test_unequal_counts_of_alignments(self):
         parts = write("a.en", "a\nb\n"), write("a.de", "c\nd\n"), write("a.align", "0-0\n")

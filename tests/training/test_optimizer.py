@@ -2,13 +2,15 @@
 
 import pytest
 import torch
-from tiny_run import MODEL, WORDS, batch
+from tiny_run import MATERIAL, MODEL, WORDS, batch, settings
 from torch import nn
 
 from regard.config import TrainingConfig
 from regard.models.build import build_model
 from regard.training.loss import batch_loss
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
+from regard.training.progress import Silent
+from regard.training.trainer import Trainer
 
 PLAIN = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
@@ -57,19 +59,21 @@ def test_clipping_is_torchs():
     torch.testing.assert_close(gradient_norm(model.parameters(), 0.0), torch.tensor(0.5))
 
 
-def test_accumulated_batches_have_the_gradient_of_all_their_tokens():
+def test_accumulated_batches_have_the_gradient_of_all_their_tokens(tmp_path):
     """Two batches with different numbers of tokens: every token weighs the same, not every batch."""
     torch.manual_seed(3)
     model = build_model(MODEL, WORDS, WORDS).eval()
+    trainer = Trainer(settings(), tmp_path, model, MATERIAL, Silent())
     parts = [batch(range(2)), batch(range(10, 15))]
-    joined = [torch.cat(both) for both in list(zip(*parts, strict=True))[:5]]
     tokens = [int(part.target_mask.sum()) for part in parts]
     assert tokens[0] != tokens[1]
+    joined = [torch.cat(both) for both in list(zip(*parts, strict=True))[:5]]
     whole = parts[0]._replace(**dict(zip(parts[0]._fields[:5], joined, strict=True)))
-    (batch_loss(model, whole).total / sum(tokens)).backward()
+    loss, count, norm = trainer._gradient([whole])
     expected = [parameter.grad.clone() for parameter in model.parameters()]
-    model.zero_grad()
-    for part in parts:
-        (batch_loss(model, part).total / sum(tokens)).backward()
+    again = trainer._gradient(parts)
+    assert count == again[1] == sum(tokens)
+    assert (loss, norm) == (pytest.approx(again[0]), pytest.approx(again[2]))
+    assert loss == pytest.approx(float(batch_loss(model, whole).nll) / count)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)

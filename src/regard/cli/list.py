@@ -29,7 +29,7 @@ def list_parts(
 def _kinds() -> Mapping[str, Iterator[tuple[str, str]]]:
     from regard.attention import focuses, reaches, scores
     from regard.data.embedded import corpora
-    from regard.data.tokenizers import tokenizers
+    from regard.data.tokenizers import kinds as tokenizers
     from regard.layers.cells import cells
     from regard.layers.readout import readouts
     from regard.models import bahdanau, luong  # noqa: F401 (importing them registers them)

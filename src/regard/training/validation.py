@@ -14,6 +14,7 @@ from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.data.vocabulary import BOS, EOS, PAD
 from regard.decoding.search import search
+from regard.evaluation.overlap import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 
@@ -41,12 +42,12 @@ class Validation:
     def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
         """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
         loss = self._loss(model, check)
-        bleu, signature = self._bleu(self.translate(model, check))
+        overlap = bleu(self.translate(model, check), self._references)
         return {
             "valid_loss": loss,
             "perplexity": math.exp(min(loss, 700.0)),
-            "bleu": bleu,
-            "signature": signature,
+            "bleu": overlap.value,
+            "signature": overlap.made_by,
         }
 
     def translate(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
@@ -71,12 +72,6 @@ class Validation:
             tokens += int(batch.target_mask.sum())
             total += batch_loss(model, batch.to(device)).nll
         return float(total) / tokens
-
-    def _bleu(self, texts: Sequence[str]) -> tuple[float, str]:
-        from sacrebleu.metrics.bleu import BLEU
-
-        metric = BLEU()
-        return metric.corpus_score(list(texts), [self._references]).score, str(metric.get_signature())
 
     def _by_length(self) -> list[list[int]]:
         batches: list[list[int]] = []
