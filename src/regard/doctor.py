@@ -32,7 +32,8 @@ def examine() -> list[Finding]:
         installed = importlib.util.find_spec(name) is not None
         missing = f"not installed: pip install 'regard[{extra}]'"
         findings.append(Finding(name, importlib.metadata.version(name) if installed else missing))
-    findings.append(Finding("CPU", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"))
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    findings.append(Finding("CPU", f"{_count(cores, 'core')}, torch uses {_count(threads, 'thread')}"))
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(index)
@@ -40,3 +41,7 @@ def examine() -> list[Finding]:
     else:
         findings.append(Finding("GPU", "none that torch can use: training runs on the CPU"))
     return findings
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

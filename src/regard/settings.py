@@ -4,12 +4,14 @@ import ast
 import dataclasses
 import inspect
 import json
+import math
 import textwrap
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,23 +38,26 @@ def read_toml(path: Path) -> Config:
     """Read a configuration file; what it does not name keeps its default."""
     try:
         with open(path, "rb") as file:
-            return from_dict(Config, tomllib.load(file))
+            values = tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    try:
+        return from_dict(Config, values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C | None = None) -> C:
     """Build a configuration from nested dicts; with a base, what is not given is taken from there."""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{path} is a group of settings, got {values!r}.")
     hints = typing.get_type_hints(kind)
     given: dict[str, Any] = {}
     for name, value in values.items():
         full = f"{path}.{name}" if path else name
         if name not in hints:
-            raise ConfigError(f"Unknown setting {full!r}.{did_you_mean(name, hints)} (regard list settings shows all)")
+            hint = did_you_mean(name, hints) or _elsewhere(name)
+            raise ConfigError(f"Unknown setting {full!r}.{hint} (regard list settings shows all)")
         given[name] = _parse(hints[name], value, full, None if base is None else getattr(base, name))
     return kind(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
 
@@ -76,11 +81,19 @@ def to_toml(config: Config) -> str:
     return "\n".join(_toml_lines(to_dict(config), "")) + "\n"
 
 
+def toml_value(value: Any) -> str:
+    """Write one number, text, truth value or list of texts as TOML."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    # JSON's numbers, texts, booleans and lists of them are TOML's too, but for the one control code it leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def override(config: Config, assignments: Iterable[str]) -> Config:
     """Apply `training.epochs=3` and the like; values are read as TOML where that works, as text otherwise."""
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise ConfigError(f"{assignment!r} sets nothing: write NAME=VALUE, such as training.epochs=3.")
         config = assign(config, name.strip(), _literal(text.strip()))
     return config
@@ -115,7 +128,7 @@ def describe(kind: type = Config, path: str = "") -> Iterator[Setting]:
         inner = _dataclass_in(hint)
         if inner is not None:
             if name in helps:
-                yield Setting(full, f"{inner.__name__} or {NONE}", inner.__name__, helps[name])
+                yield Setting(full, f"a group of settings or {NONE!r}", (), helps[name])
             yield from describe(inner, full)
         else:
             yield Setting(full, _type_name(hint), getattr(defaults, name), helps[name])
@@ -130,21 +143,42 @@ def _dataclass_in(hint: Any) -> type | None:
     return next((option for option in options if isinstance(option, type) and dataclasses.is_dataclass(option)), None)
 
 
+def _elsewhere(name: str) -> str:
+    """Return a hint for a setting that was named without its group, such as `epochs` for `training.epochs`."""
+    full = {setting.name.rpartition(".")[2]: setting.name for setting in reversed(list(describe()))}
+    near = get_close_matches(name.rpartition(".")[2], full, n=1, cutoff=0.8)
+    return f" Did you mean {full[near[0]]!r}?" if near else ""
+
+
 def _parse(hint: Any, value: Any, name: str, base: Any) -> Any:
     inner = _dataclass_in(hint)
     if inner is not None:
-        if value == NONE and isinstance(hint, types.UnionType):
+        optional = isinstance(hint, types.UnionType)
+        if optional and value == NONE:
             return None
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} is a group of settings{f' or {NONE!r}' if optional else ''}, got {value!r}.")
         return from_dict(inner, value, name, base)
+    if isinstance(value, Mapping) and value:
+        raise ConfigError(f"{name} is one setting, not a group: it has no {next(iter(value))!r}.")
     if typing.get_origin(hint) is tuple:
         values = value if isinstance(value, list | tuple) else [value]
         if all(isinstance(item, str) for item in values):
-            return tuple(values)
+            return tuple(_unicode(item, name) for item in values)
+    elif hint is str and isinstance(value, str):
+        return _unicode(value, name)
     elif hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     elif isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
     raise ConfigError(f"{name} wants {_type_name(hint)}, got {value!r}.")
+
+
+def _unicode(text: str, name: str) -> str:
+    """Refuse bytes of a command line that are not UTF-8: config.toml could not hold them."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ConfigError(f"{name} is not valid UTF-8: {text!r}.")
+    return text
 
 
 def _type_name(hint: Any) -> str:
@@ -162,8 +196,7 @@ def _literal(text: str) -> Any:
 def _toml_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
     for name, value in table.items():
         if not isinstance(value, dict):
-            # JSON's numbers, texts, booleans and lists of them are TOML's too.
-            yield f"{name} = {json.dumps(value, ensure_ascii=False)}"
+            yield f"{name} = {toml_value(value)}"
     for name, value in table.items():
         if isinstance(value, dict):
             full = f"{path}.{name}" if path else name

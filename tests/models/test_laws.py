@@ -164,6 +164,16 @@ def test_the_source_matters_and_dropout_is_off_in_eval(model, batch):
     assert not torch.allclose(logits, logits_of(model, (source + 1) % W, mask, tokens)[0])
 
 
+def test_bfloat16_autocast_trains_and_is_near(model, batch):
+    model = model.float()
+    exact, _ = logits_of(model, *batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        near, _ = logits_of(model, *batch)
+    assert (near.float() - exact).norm() < 0.05 * exact.norm()
+    near.float().square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
 def test_variational_dropout_holds_its_mask_over_the_steps():
     from regard.layers.dropout import Dropout
 

@@ -119,9 +119,10 @@ def train(config, folder, **options):
 
 
 def contents(folder):
-    """Return everything in a folder by name, with times left out."""
+    """Return everything in a folder by name, with times left out; nothing may be left half written or half removed."""
     found = {}
     for path in sorted(Path(folder).rglob("*")):
+        assert path.suffix not in (".writing", ".removing")
         name = str(path.relative_to(folder))
         if path.name == "metrics.jsonl":
             found[name] = [without_timings(json.loads(line)) for line in path.read_text().splitlines()]

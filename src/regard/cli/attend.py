@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Device, Model, wants_color
+from regard.cli.options import Beam, Color, Device, Model, check_at_least, check_target, wants_color
 from regard.errors import DataError
 
 
 def attend(
     model: Model,
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="What to translate.", show_default=False)],
+    sentence: Annotated[
+        str, typer.Argument(metavar="SENTENCE", help="What to translate, in quotes.", show_default=False)
+    ],
     out: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Also write it as .png, .svg, .pdf or .json. Repeatable."),
@@ -20,29 +22,55 @@ def attend(
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation instead of the model's.")
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="Show this layer. [the mean]")] = None,
-    head: Annotated[int | None, typer.Option(help="Show this head. [the mean]")] = None,
+    layer: Annotated[
+        int | None, typer.Option(metavar="N", help="Show this layer, counted from 0.  [default: the mean]")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(metavar="N", help="Show this head, counted from 0.  [default: the mean]")
+    ] = None,
     beam: Beam = None,
-    color: Annotated[bool | None, typer.Option("--color/--no-color", help="[on a terminal]")] = None,
-    width: Annotated[int | None, typer.Option(help="Columns to draw in. [the terminal's]")] = None,
+    color: Color = None,
+    width: Annotated[
+        int | None, typer.Option(metavar="N", help="Columns to draw in.  [default: the terminal's]")
+    ] = None,
     device: Device = "auto",
 ) -> None:
-    """Show where the model looks while it translates a sentence."""
-    if not sentence.strip():
-        raise DataError("The sentence is empty: there is nothing to look at.")
+    """Show where a model looks while it translates a sentence.
+
+    A row for each token written, a column for each token read; the stronger, the more it was looked at.
+    """
+    _check_text("sentence", sentence)
+    check_at_least(20, width=width)
+    check_at_least(1, beam=beam)
+    if target is not None:
+        _check_text("target", target)
     from regard.data.pair import Pair
     from regard.decoding.translator import Translator
+    from regard.viz.output import check_suffix
+    from regard.viz.trace import PICTURES
 
+    for path in out or []:
+        check_suffix(path, (*PICTURES, ".json"))
+        check_target(path)
     translator = Translator.load(model, device)
     if target is None:
         best = translator.translate([sentence], beam=beam, candidates=5)[0]
         text, trace = best.text, best.attention
     else:
         text, trace = target, translator.align([Pair(sentence, target)])[0]
-    print(text)
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    print(trace.render(columns, wants_color(color), layer=layer, head=head))
+    drawn = trace.render(columns, wants_color(color), layer=layer, head=head)
+    print(text, drawn, sep="\n", flush=True)
     for path in out or []:
         for note in trace.save(path, layer=layer, head=head, quiet=True):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {path}", err=True)
+
+
+def _check_text(what: str, text: str) -> None:
+    if not text.strip():
+        raise DataError(f"The {what} is empty: there is nothing to look at.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"The {what} is not valid UTF-8: {text!r}.") from None

@@ -2,7 +2,7 @@
 
 
 def doctor() -> None:
-    """Show what this machine offers: versions, devices, and what is not installed."""
+    """Show what this machine offers: versions, devices, extras."""
     from regard.doctor import examine
 
     findings = examine()

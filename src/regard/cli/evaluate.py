@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Data, Device, Model, Source, Target, corpus_parts
+from regard.cli.options import (
+    Batch,
+    Beam,
+    Data,
+    Device,
+    Model,
+    Source,
+    Target,
+    check_at_least,
+    check_target,
+    corpus_parts,
+)
 from regard.errors import DataError
 
 
@@ -18,9 +29,11 @@ def evaluate(
     alignment: Annotated[
         str | None, typer.Option(metavar="FILE", help="Gold word alignments beside --source and --target (i-j, ipj).")
     ] = None,
-    split: Annotated[str, typer.Option(help="Which part of an embedded corpus: train, valid or test.")] = "test",
+    split: Annotated[
+        str, typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.")
+    ] = "test",
     beam: Beam = None,
-    batch: Annotated[int, typer.Option(help="Sentences searched at once.")] = 64,
+    batch: Batch = 64,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw BLEU by source length (.png, .svg, .pdf).")
@@ -28,22 +41,37 @@ def evaluate(
     translations: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the translations there.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Score a model: BLEU, chrF, perplexity, exact match, error rates, BLEU by length, alignment error rate."""
+    """Score a model: BLEU, chrF, perplexity, error rates and more.
+
+    Every number is printed with what made it. With gold alignments (in the corpus, or by --alignment), the attention
+    is scored too.
+    """
+    check_at_least(1, beam=beam, batch=batch)
     parts = corpus_parts(data, source, target)
     if not parts:
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
+    if alignment is not None and len(parts) == 1:
+        raise DataError("--alignment goes with --source and --target; with --data it is the third column.")
     from regard.data.corpus import open_corpus
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
     from regard.viz.curves import by_length
-    from regard.viz.output import write_output
+    from regard.viz.output import check_suffix, write_output
+    from regard.viz.trace import PICTURES
 
-    corpus = open_corpus((*parts, alignment) if alignment else parts, split)
+    if plot is not None:
+        check_suffix(plot, PICTURES)
+    for path in (plot, translations):
+        if path is not None:
+            check_target(path)
+    corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
     report = run(Translator.load(model, device), corpus, data=corpus.name, beam=beam, batch_size=batch)
-    print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report)
+    print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
     if translations is not None:
         write_output(translations, "".join(f"{text}\n" for text in report.translations).encode())
+        typer.echo(f"Wrote {translations}", err=True)
     if plot is not None:
-        series = {model.name: [(bin.label, bin.score) for bin in report.by_length]}
+        series = {model.resolve().name: [(bin.label, bin.bleu) for bin in report.by_length if bin.bleu is not None]}
         for note in by_length(series, plot, title=f"{corpus.name}, {report.sentences:,} sentences"):
             typer.echo(f"regard: {note}", err=True)
+        typer.echo(f"Wrote {plot}", err=True)

@@ -1,69 +1,75 @@
 """`regard list`."""
 
+import importlib
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
+from regard.cli.completion import kinds
 from regard.errors import ConfigError, did_you_mean
+from regard.settings import describe, toml_value
+
+KINDS = {
+    "presets": "regard.presets:presets",
+    "scores": "regard.attention:scores",
+    "reaches": "regard.attention:reaches",
+    "focuses": "regard.attention:focuses",
+    "decoders": "regard.models.build:decoders",
+    "cells": "regard.layers.cells:cells",
+    "readouts": "regard.layers.readout:readouts",
+    "tokenizers": "regard.data.tokenizers:kinds",
+    "corpora": "regard.data.embedded:corpora",
+    "optimizers": "regard.training.optimizer:optimizers",
+    "schedules": "regard.training.schedule:schedules",
+    "averages": "regard.training.averaging:averages",
+}
+"""Where each registry is; only those that are asked for are imported."""
+SETTINGS = "settings"
+
+Row = tuple[str, str]
 
 
 def list_parts(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="One kind only, such as presets or scores.")
+        str | None,
+        typer.Argument(metavar="WHAT", help=f"One kind only: {', '.join(KINDS)} or {SETTINGS}.", autocompletion=kinds),
     ] = None,
 ) -> None:
-    """List all there is to choose from: presets, attention parts, corpora, settings and the rest."""
-    kinds = _kinds()
-    if what is not None and what not in kinds:
-        raise ConfigError(f"There are no {what!r} to list.{did_you_mean(what, kinds)} There are: {', '.join(kinds)}.")
-    for kind in [what] if what else kinds:
-        print(kind if what is None else "", end="\n" if what is None else "")
-        rows = list(kinds[kind])
-        widest = max(len(name) for name, _ in rows)
-        for name, about in rows:
-            print(f"{'' if what else '  '}{name:<{widest}}  {about}")
+    """List all there is to choose from.
+
+    Settings are changed with regard train --set NAME=VALUE; their defaults are those of no preset.
+    """
+    every = (*KINDS, SETTINGS)
+    if what is not None and what not in every:
+        raise ConfigError(f"There are no {what!r} to list.{did_you_mean(what, every)} There are: {', '.join(every)}.")
+    if what is not None:
+        _print(list(_rows(what)), indent="")
+        return
+    for number, kind in enumerate(every):
+        print(f"{chr(10) if number else ''}{kind}")
+        _print(list(_rows(kind)), indent="  ")
 
 
-def _kinds() -> Mapping[str, Iterator[tuple[str, str]]]:
-    from regard.attention import focuses, reaches, scores
-    from regard.data.embedded import corpora
-    from regard.data.tokenizers import kinds as tokenizers
-    from regard.layers.cells import cells
-    from regard.layers.readout import readouts
-    from regard.models import bahdanau, luong  # noqa: F401 (importing them registers them)
-    from regard.models.recurrent import decoders
-    from regard.presets import presets
-    from regard.training.averaging import averages
-    from regard.training.optimizer import optimizers
-    from regard.training.schedule import schedules
-
-    registries = (
-        presets,
-        scores,
-        reaches,
-        focuses,
-        decoders,
-        cells,
-        readouts,
-        tokenizers,
-        corpora,
-        optimizers,
-        schedules,
-        averages,
-    )
-    return {registry.plural: _members(registry) for registry in registries} | {"settings": _settings()}
+def _rows(kind: str) -> Iterator[Row]:
+    if kind == SETTINGS:
+        for setting in describe():
+            default = "" if setting.default in ("", ()) else f" [{toml_value(setting.default)}]"
+            yield setting.name, f"{setting.help}{default}"
+        return
+    module, _, name = KINDS[kind].partition(":")
+    for part, made in getattr(importlib.import_module(module), name).items():
+        yield part, (inspect.getdoc(made) or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def _members(registry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, part in registry.items():
-        yield name, (inspect.getdoc(part) or "").partition("\n")[0]
-
-
-def _settings() -> Iterator[tuple[str, str]]:
-    from regard.settings import describe
-
-    for setting in describe():
-        default = setting.default if setting.default not in ("", ()) else "–"
-        yield setting.name, f"{setting.help} [{default}]"
+def _print(rows: list[Row], indent: str) -> None:
+    """Print two columns; on a terminal the second is wrapped, elsewhere a row is a line (for grep)."""
+    start = len(indent) + max(len(name) for name, _ in rows) + 2
+    width = shutil.get_terminal_size((80, 24)).columns - start if sys.stdout.isatty() else sys.maxsize
+    for name, about in rows:
+        lines = textwrap.wrap(about, max(width, 30)) or [""]
+        print(f"{indent}{name}".ljust(start) + f"\n{' ' * start}".join(lines))

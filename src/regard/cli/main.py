@@ -3,8 +3,10 @@
 Exit codes: 0 done, 1 a bug of ours or a broken pipe, 2 something the user can mend, 130 interrupted.
 """
 
+import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -28,17 +30,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, translate, evaluate, attend):
-    app.command()(command)
-app.command("list")(list_parts)
-for command in (data, doctor):
-    app.command()(command)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "train": train,
+    "translate": translate,
+    "evaluate": evaluate,
+    "attend": attend,
+    "list": list_parts,
+    "data": data,
+    "doctor": doctor,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         print(f"regard {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -52,14 +62,42 @@ def _root(
 
 def run() -> None:
     """Run the command line; print a user's error without a traceback."""
+    _prepare_streams()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, and not when Python ends, so that what goes wrong can be told
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of our output has left (`regard … | head`): what is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has left (`regard … | head`).
+        _discard_output()
         sys.exit(1)
+    except OSError as error:
+        # A full disk, a file that may not be written: no bug of ours, and a traceback would not help.
+        _discard_output()
+        where = "Cannot write the output" if error.filename is None else error.filename
+        print(f"regard: {where}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _prepare_streams() -> None:
+    """Write UTF-8 to files and pipes whatever the locale, as it is read; on a terminal, `?` for what it cannot show.
+
+    A stream that the caller has closed (`>&-`) is an empty one.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (for as long as the process lives)
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors=errors)
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, so that Python does not fail on it a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

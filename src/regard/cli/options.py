@@ -7,25 +7,31 @@ from typing import Annotated
 
 import typer
 
-from regard.errors import DataError
+from regard.cli.completion import devices
+from regard.errors import ConfigError, DataError, DisplayError
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
-Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy. [the model's own]")]
-Device = Annotated[str, typer.Option(help="auto, cpu, or cuda.")]
+Beam = Annotated[
+    int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.  [default: the model's own]")
+]
+Batch = Annotated[int, typer.Option(metavar="N", help="Sentences searched at once.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
 Data = Annotated[
     str | None,
     typer.Option(metavar="CORPUS", help="A .tsv or .jsonl file (also .gz, .xz), - for stdin, or an embedded name."),
 ]
 Source = Annotated[str | None, typer.Option(metavar="FILE", help="The source side, one text a line.")]
 Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target side, line by line beside the source.")]
+Color = Annotated[
+    bool | None,
+    typer.Option("--color/--no-color", help="Draw in colour.  [default: on a terminal]", show_default=False),
+]
 
 
 def corpus_parts(data: str | None, source: str | None, target: str | None, prefix: str = "") -> tuple[str, ...]:
     """Return what was given as a corpus: one name or two files; nothing where nothing was."""
-    one, two = (
-        f"--{prefix or 'data'}",
-        f"--{prefix}{'-' if prefix else ''}source and --{prefix}{'-' if prefix else ''}target",
-    )
+    dashes = f"--{prefix}-" if prefix else "--"
+    one, two = f"--{prefix or 'data'}", f"{dashes}source and {dashes}target"
     if data is not None and (source is not None or target is not None):
         raise DataError(f"Give either {one} or {two}, not both.")
     if (source is None) != (target is None):
@@ -33,6 +39,23 @@ def corpus_parts(data: str | None, source: str | None, target: str | None, prefi
     if data is not None:
         return (data,)
     return () if source is None or target is None else (source, target)
+
+
+def check_at_least(least: int, **given: int | None) -> None:
+    """Raise a ConfigError for a number that is too small; `n_best=0` is told as `--n-best is 0`."""
+    for name, number in given.items():
+        if number is not None and number < least:
+            raise ConfigError(f"--{name.replace('_', '-')} is {number}; it must be at least {least}.")
+
+
+def check_target(path: Path) -> None:
+    """Raise a DisplayError for a file that cannot be written, before the work is done that it is to hold."""
+    if path.is_dir():
+        raise DisplayError(f"Cannot write {path}: it is a folder.")
+    if not path.parent.is_dir():
+        raise DisplayError(f"Cannot write {path}: there is no folder {path.parent}.")
+    if not os.access(path.parent, os.W_OK):
+        raise DisplayError(f"Cannot write {path}: nothing may be written in {path.parent}.")
 
 
 def wants_color(asked: bool | None) -> bool:

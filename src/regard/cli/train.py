@@ -6,15 +6,16 @@ from typing import Annotated
 import typer
 
 from regard import settings
+from regard.cli.completion import assignments, devices, preset_names
 from regard.cli.options import Data, Source, Target, corpus_parts
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
 
+PRESET = "bahdanau2014-small"
+
 
 def train(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The model folder to make.", show_default=False)],
-    preset: Annotated[str, typer.Option(help="What to start from: regard list presets.")] = "bahdanau2014-small",
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A config.toml instead of a preset.")] = None,
     data: Data = None,
     source: Source = None,
     target: Target = None,
@@ -23,21 +24,43 @@ def train(
     ] = None,
     valid_source: Annotated[str | None, typer.Option(metavar="FILE", help="Validation source.")] = None,
     valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"What to start from: regard list presets.  [default: {PRESET}]",
+            autocompletion=preset_names,
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A config.toml instead of a preset.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting: regard list settings. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting: regard list settings. Repeatable.",
+            autocompletion=assignments,
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Short for --set training.epochs=…")] = None,
-    seed: Annotated[int | None, typer.Option(help="Short for --set seed=…")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, or cuda.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.epochs=N.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Short for --set seed=N.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="auto, cpu or cuda: short for --set training.device=NAME.", autocompletion=devices
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's files.")] = False,
 ) -> None:
-    """Train a model: tokenizer, network and all, from raw text to a model folder.
+    """Train a model, from raw text to a model folder.
 
-    regard train --source train.en --target train.de --valid-source val.en --valid-target val.de --out models/en-de
-    """
+    \b
+    regard train --source train.en --target train.de \\
+                 --valid-source val.en --valid-target val.de --out models/en-de
+    regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
+    """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts = corpus_parts(data, source, target)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
     chosen = _starting_point(out, preset, config, resume)
@@ -58,15 +81,23 @@ def train(
             "- for stdin, or an embedded name (regard list corpora)."
         )
     from regard.training.loop import train as run
+    from regard.training.trainer import INTERRUPTED
 
-    run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard)
+    if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end != INTERRUPTED:
+        typer.echo(f'The model is in {out}. Look at it with: regard attend {out} "a sentence of yours"', err=True)
 
 
-def _starting_point(out: Path, preset: str, config: Path | None, resume: bool) -> Config:
+def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool) -> Config:
     from regard.presets import preset as named
 
-    if resume and config is None:
+    if preset is not None and config is not None:
+        raise ConfigError("Give either --preset or --config, not both: each is a whole configuration.")
+    if preset is not None and resume:
+        raise TrainingError("--preset starts a new run and --resume goes on with one: give one of them.")
+    if config is not None:
+        return settings.read_toml(config)
+    if resume:
         if not (out / "config.toml").is_file():
             raise TrainingError(f"There is nothing to resume in {out}: leave out --resume to start there.")
         return settings.read_toml(out / "config.toml")
-    return named(preset) if config is None else settings.read_toml(config)
+    return named(preset or PRESET)

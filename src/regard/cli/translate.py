@@ -1,29 +1,34 @@
 """`regard translate`."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Device, Model
+from regard.cli.options import Batch, Beam, Device, Model, check_at_least
 
 
 def translate(
     model: Model,
     beam: Beam = None,
-    n_best: Annotated[int, typer.Option(help="Print this many translations of each line, with scores.")] = 1,
-    batch: Annotated[int, typer.Option(help="Sentences searched at once.")] = 64,
+    n_best: Annotated[
+        int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
+    ] = 1,
+    batch: Batch = 64,
     device: Device = "auto",
 ) -> None:
-    """Translate lines from stdin to stdout: line i of the output is the translation of line i of the input.
+    """Translate stdin to stdout, line by line.
 
-    With --n-best every line is followed by others: number, score and text, separated by tabs.
+    Line i of the output is the translation of line i of the input; an empty line stays empty. With --n-best a line
+    of the output is the input line's number, the score and the translation, separated by tabs.
     """
+    check_at_least(1, beam=beam, n_best=n_best, batch=batch)
     from regard.decoding.lines import as_they_come
     from regard.decoding.translator import Translator
 
-    translator = Translator.load(Path(model), device)
+    translator = Translator.load(model, device)
+    if sys.stdin.isatty():
+        typer.echo("Type what to translate, a text a line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
         for number, best in enumerate(translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch)):
             if n_best == 1:

@@ -1,11 +1,17 @@
 """Reading lines as they come, so that a slow writer is answered at once and a fast one in large batches."""
 
-import queue
-import threading
+import io
+import select
+from collections import deque
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from regard.errors import DataError
+
+Stream = IO[bytes] | io.BufferedIOBase
+"""Standard input, any other file opened for reading bytes, or bytes in memory."""
+CHUNK = 1 << 16
+"""Bytes asked for at a time: what a pipe holds."""
 
 
 class Lines(NamedTuple):
@@ -16,26 +22,17 @@ class Lines(NamedTuple):
     texts: list[str]
 
 
-def as_they_come(stream: IO[bytes], most: int = 1024) -> Iterator[Lines]:
+def as_they_come(stream: Stream, most: int = 1024) -> Iterator[Lines]:
     """Yield all lines that have arrived, at least one and at most `most` at a time, until the stream ends.
 
     A line ends with a newline alone (as for every other Unix tool), a carriage return before it is dropped, and so is
     a byte order mark before the first. A line that is not UTF-8 ends it with a DataError, after those before it.
     """
-    waiting: queue.Queue[bytes | None] = queue.Queue(maxsize=most)
-
-    def read() -> None:
-        for line in stream:
-            waiting.put(line)
-        waiting.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    number, ended = 0, False
-    while not ended:
-        texts: list[str] = []
-        first = number + 1
-        line = waiting.get()
-        while line is not None:
+    arrived = _Arrived(stream)
+    number = 0
+    while waiting := arrived.wait(most):
+        first, texts = number + 1, []
+        for line in waiting:
             number += 1
             try:
                 texts.append(_decode(line, number))
@@ -46,14 +43,44 @@ def as_they_come(stream: IO[bytes], most: int = 1024) -> Iterator[Lines]:
                     f"Line {number} of the input is not valid UTF-8 (byte {error.start + 1}): "
                     "convert it, for example with iconv -f latin1 -t utf-8."
                 ) from None
-            if waiting.empty() or len(texts) == most:
-                break
-            line = waiting.get()
-        ended = line is None
-        if texts:
-            yield Lines(first, texts)
+        yield Lines(first, texts)
+
+
+class _Arrived:
+    """The lines of a stream that were read and not yet asked for, and the beginning of the one after them."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._whole: deque[bytes] = deque()
+        self._begun = bytearray()
+        self._ended = False
+
+    def wait(self, most: int) -> list[bytes]:
+        """Wait for a line, then take those that are there too; none when the stream has ended."""
+        while not self._ended and (not self._whole or (len(self._whole) < most and self._more_is_there())):
+            self._read()
+        return [self._whole.popleft() for _ in range(min(most, len(self._whole)))]
+
+    def _read(self) -> None:
+        # read1 returns what one system call gives and keeps nothing back, so that `select` sees all that is left.
+        chunk: bytes = self._stream.read1(CHUNK)  # type: ignore[union-attr]
+        self._begun += chunk
+        if not chunk:
+            self._ended = True
+            if self._begun:
+                self._whole.append(bytes(self._begun))
+        elif b"\n" in chunk:
+            *whole, begun = self._begun.split(b"\n")
+            self._whole.extend(map(bytes, whole))
+            self._begun = begun
+
+    def _more_is_there(self) -> bool:
+        try:
+            return bool(select.select([self._stream], [], [], 0)[0])
+        except (io.UnsupportedOperation, ValueError):
+            return True  # not a file of the system's, so never to be waited for
 
 
 def _decode(line: bytes, number: int) -> str:
-    text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    text = line.decode("utf-8").removesuffix("\r")
     return text.removeprefix("\ufeff") if number == 1 else text

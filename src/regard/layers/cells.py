@@ -67,7 +67,8 @@ class GRU(Cell):
         hidden_rz, hidden_new = recurrent[:, : 2 * width], recurrent[:, 2 * width :]
         reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
-        return CellState(torch.lerp(new, state.hidden, keep))
+        # Autocast computes the gates in half precision, while a state that is carried on may be in full.
+        return CellState(torch.lerp(new.to(state.hidden.dtype), state.hidden, keep.to(state.hidden.dtype)))
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
         """Take all steps in one call."""

@@ -1,0 +1,135 @@
+"""`regard attend`: the picture in the terminal and in files, and what it refuses."""
+
+import json
+import re
+import sys
+
+import pytest
+
+import regard as package
+from regard.cli import options
+from regard.viz.trace import AttentionTrace
+
+SENTENCE = "the small dog that she sees does not sleep because the old cat is in the garden"
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_the_translation_comes_first_and_the_picture_fits_80_columns(regard, trained):
+    ran = regard("attend", trained, SENTENCE, "--beam", "2")
+    assert (ran.code, ran.err) == (0, "")
+    translation = package.load(trained).translate([SENTENCE], beam=2)[0]
+    assert ran.lines[0] == translation.text
+    assert "\n".join(ran.lines[1:]) == translation.attention.render(80)
+    assert max(map(len, ran.lines[1:])) <= 80
+    assert "\x1b" not in ran.out
+
+
+@pytest.mark.parametrize("width", ["20", "33", "200"])
+def test_the_width_can_be_chosen(regard, trained, width):
+    ran = regard("attend", trained, SENTENCE, "--width", width, "--target", "le petit chien")
+    assert ran.code == 0
+    assert max(map(len, ran.lines[1:])) <= int(width)
+
+
+def test_colour_when_asked_for_and_what_it_shows_is_the_same_text(regard, trained):
+    plain = regard("attend", trained, "the dog", "--target", "le chien", "--no-color")
+    coloured = regard("attend", trained, "the dog", "--target", "le chien", "--color")
+    assert "\x1b[48;5;" in coloured.out
+    assert "\x1b" not in plain.out
+    assert "dog" in ESCAPE.sub("", coloured.out)
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "asked", "colour"),
+    [
+        ({}, True, None, True),
+        ({}, False, None, False),
+        ({"NO_COLOR": "1"}, True, None, False),
+        ({"NO_COLOR": ""}, True, None, True),
+        ({"TERM": "dumb"}, True, None, False),
+        ({"NO_COLOR": "1"}, False, True, True),
+        ({}, True, False, False),
+    ],
+)
+def test_when_there_is_colour(monkeypatch, environment, terminal, asked, colour):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+    assert options.wants_color(asked) == colour
+
+
+def test_a_target_is_looked_at_as_given(regard, trained):
+    ran = regard("attend", trained, "the dog", "--target", "un chat noir")
+    assert ran.lines[0] == "un chat noir"
+    assert [word for word in ("un", "chat", "noir") if word in "\n".join(ran.lines[1:])] or "<unk>" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"),
+    [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("json", b"{"), ("PNG", b"\x89PNG")],
+)
+def test_it_is_written_in_every_form(regard, trained, here, suffix, begins):
+    if suffix != "json":
+        pytest.importorskip("matplotlib")
+    ran = regard("attend", trained, "the dog", "--out", f"look.{suffix}")
+    assert (ran.code, ran.err) == (0, f"Wrote look.{suffix}\n")
+    assert (here / f"look.{suffix}").read_bytes().startswith(begins)
+    assert [path.name for path in here.iterdir()] == [f"look.{suffix}"]
+
+
+def test_several_files_at_once_and_the_json_is_the_trace(regard, trained, here):
+    ran = regard("attend", trained, "the dog", "--out", "a.json", "--out", "b.json")
+    assert ran.err == "Wrote a.json\nWrote b.json\n"
+    trace = AttentionTrace.load(here / "a.json")
+    assert trace.source == ("the", "dog", "</s>")
+    assert len(trace.candidates[0]) == 5
+    assert json.loads((here / "b.json").read_text()) == trace.to_json()
+
+
+@pytest.mark.parametrize("layer", ["0", "-1"])
+def test_the_only_layer_is_the_mean(regard, trained, layer):
+    every, one = (regard("attend", trained, "the dog", *given) for given in ((), ("--layer", layer, "--head", "0")))
+    assert one.lines[:-1] == every.lines[:-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("",), "The sentence is empty: there is nothing to look at."),
+        ((" \u3000\n",), "The sentence is empty: there is nothing to look at."),
+        (("caf\udce9",), "The sentence is not valid UTF-8: 'caf\\udce9'."),
+        (("the dog", "--target", " "), "The target is empty: there is nothing to look at."),
+        (("the dog", "--layer", "1"), "There is no layer 1: this model has 1, counted from 0."),
+        (("the dog", "--head", "-2"), "There is no head -2: this model has 1, counted from 0."),
+        (("the dog", "--beam", "0"), "--beam is 0; it must be at least 1."),
+        (("the dog", "--width", "19"), "--width is 19; it must be at least 20."),
+        (
+            ("the dog", "--out", "look.bmp"),
+            "Cannot save look.bmp: files of kind '.bmp' cannot be written. Allowed are .png, .svg, .pdf, .json.",
+        ),
+        (
+            ("the dog", "--out", "look"),
+            "Cannot save look: a file without a suffix cannot be written. Allowed are .png, .svg, .pdf, .json.",
+        ),
+        (("the dog", "--out", "no/look.png"), "Cannot write no/look.png: there is no folder no."),
+        (("the dog", "--out", "a.json", "--out", "no/b.json"), "Cannot write no/b.json: there is no folder no."),
+    ],
+)
+def test_refusals_print_nothing_and_write_nothing(regard, refused, trained, here, given, message):
+    assert refused("attend", trained, *given) == message
+    assert regard("attend", trained, *given).out == ""
+    assert [*here.iterdir()] == []
+
+
+def test_a_model_without_attention_has_nothing_to_show(regard, refused, corpus, here, tiny):
+    without = (*tiny[:-4], "--set", "model.attention=none", *tiny[-4:])
+    settings = [
+        given for i, given in enumerate(without) if "attention.width" not in without[min(i + 1, len(without) - 1)]
+    ]
+    settings = [given for given in settings if "attention.width" not in given]
+    assert regard("train", "--data", corpus / "pairs.tsv", "--out", "m", *settings).code == 0
+    assert refused("attend", "m", "the dog") == "This model has no attention, so there is nothing to show."
+    assert regard("translate", "m", stdin=b"the dog\n").code == 0
+    assert "AER" not in regard("evaluate", "m", "--data", corpus / "pairs.tsv", "--beam", "1").out

@@ -1,0 +1,110 @@
+"""`regard data`: what it prints can be read back, pair by pair."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.data.corpus import open_corpus
+from regard.data.embedded import corpora
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9).filter(str.strip)
+
+
+def content(pairs):
+    return [(pair.source, pair.target, None if pair.alignment is None else str(pair.alignment)) for pair in pairs]
+
+
+@pytest.mark.parametrize("name", [*corpora])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize(("option", "suffix"), [((), "tsv"), (("--json",), "jsonl")])
+def test_what_is_printed_can_be_read_back(regard, here, name, split, option, suffix):
+    ran = regard("data", name, "--split", split, "--size", "23", *option)
+    assert (ran.code, ran.err) == (0, "")
+    (here / f"back.{suffix}").write_text(ran.out, encoding="utf-8", newline="")
+    expected = content(open_corpus([f"{name}:23"], split))
+    assert content(open_corpus([f"back.{suffix}"])) == expected
+    assert len(expected) == 23
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
+def test_any_text_survives_as_json_and_as_tsv_or_is_refused(regard, here, pairs):
+    lines = "".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs)
+    as_json = regard("data", "-", "--json", stdin=lines.encode())
+    assert [tuple(json.loads(line).values()) for line in as_json.lines] == pairs
+    as_tsv = regard("data", "-", stdin=lines.encode())
+    if as_tsv.code == 0:
+        (here / "back.tsv").write_bytes(as_tsv.out.encode())
+        found = [(source, target) for source, target, _ in content(open_corpus(["back.tsv"]))]
+        assert found == [
+            (source.removeprefix("\ufeff") if i == 0 else source, t) for i, (source, t) in enumerate(pairs)
+        ]
+    else:
+        assert any("\t" in text or "\n" in text or text.endswith("\r") for pair in pairs for text in pair)
+
+
+def test_what_tsv_cannot_hold_is_refused_and_named(regard, here):
+    (here / "a.jsonl").write_text('{"source": "x", "target": "y"}\n{"source": "a\\tb", "target": "c"}\n')
+    ran = regard("data", "a.jsonl")
+    assert (ran.code, ran.out) == (2, "x\ty\n")
+    assert ran.err == "regard: a.jsonl, pair 2: a tab or a line break, which TSV cannot hold. Use --json.\n"
+
+
+def test_a_size_is_the_first_of_more(regard):
+    few, more = (regard("data", "phrasebook", "--size", size).lines for size in ("5", "17"))
+    assert more[:5] == few
+    assert len(regard("data", "copy", "--size", "40001").lines) == 40001
+    assert len(regard("data", "phrasebook:3", "--size", "9").lines) == 3
+
+
+def test_a_seed_decides(regard):
+    one, two, again = (regard("data", "phrasebook", "--size", "5", "--seed", seed).out for seed in "121")
+    assert one == again
+    assert one != two
+
+
+def test_two_files_become_one(regard, corpus):
+    both = regard("data", corpus / "pairs.en", corpus / "pairs.fr").lines
+    rows = (corpus / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+    assert both == [row.rpartition("\t")[0] for row in rows]
+    assert regard("data", *(corpus / f"pairs.{end}" for end in ("en", "fr", "align"))).lines == rows
+
+
+def test_check_reads_all_and_sums_up(regard, here):
+    (here / "a.tsv").write_text("a b c\td\ne\tf g\t0-0 0p1\n")
+    assert regard("data", "a.tsv", "--check").out == (
+        "a.tsv: 2 pairs, 1 with a gold alignment\n"
+        "  source: 4 words, 2.0 a line, at most 3\n"
+        "  target: 3 words, 1.5 a line, at most 2\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "content", "message"),
+    [
+        (
+            ("--check",),
+            "a\tb\nc\n",
+            "a.tsv, line 2: no tab. A line is source TAB target, or source TAB target TAB alignment.",
+        ),
+        (
+            ("--check",),
+            "a\tb\n\td\n",
+            "a.tsv, line 2: the source is empty. Fill in what is missing, or remove the line.",
+        ),
+        (("--check",), "", "a.tsv is empty: there is nothing to learn from."),
+        (("--size", "0"), "a\tb\n", "--size is 0; it must be at least 1."),
+        (("--size", "-1", "--check"), "a\tb\n", "--size is -1; it must be at least 1."),
+    ],
+)
+def test_refusals(refused, here, given, content, message):
+    (here / "a.tsv").write_text(content)
+    assert refused("data", "a.tsv", *given) == message
+
+
+def test_an_unknown_split(refused):
+    assert refused("data", "copy", "--split", "vaild") == (
+        "No split named 'vaild' in copy. Did you mean 'valid'? It has train, valid, test."
+    )

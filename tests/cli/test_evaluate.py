@@ -1,0 +1,94 @@
+"""`regard evaluate`: the table, the JSON, the files beside them, and what it refuses."""
+
+import json
+
+import pytest
+
+NAMES = ("BLEU", "chrF", "perplexity", "exact match", "token error rate", "sequence error rate")
+
+
+@pytest.fixture
+def pairs(corpus):
+    return corpus / "pairs.tsv"
+
+
+def test_the_table_names_the_data_the_search_and_every_score(regard, trained, pairs):
+    ran = regard("evaluate", trained, "--data", pairs, "--beam", "2")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith(f"{pairs}: 60 sentences, beam 2")
+    for name in (*NAMES, "AER"):
+        assert any(line.strip().startswith(name) for line in ran.lines), name
+
+
+def test_the_json_is_the_table(regard, trained, pairs):
+    report = json.loads(regard("evaluate", trained, "--data", pairs, "--beam", "2", "--json").out)
+    assert report["sentences"] == 60
+    assert {*NAMES} < {*report["scores"]}
+    assert all(score["made_by"] for score in report["scores"].values())
+    assert sum(entry["count"] for entry in report["by_length"]) == 60
+
+
+def test_every_form_of_the_same_data_is_scored_alike(regard, trained, corpus, pairs):
+    files = ("--source", corpus / "pairs.en", "--target", corpus / "pairs.fr")
+    reports = [
+        json.loads(regard("evaluate", trained, *given, "--beam", "1", "--json", stdin=pairs.read_bytes()).out)
+        for given in (("--data", pairs), ("--data", "-"), (*files, "--alignment", corpus / "pairs.align"), files)
+    ]
+    scores = [report["scores"] for report in reports]
+    assert scores[0] == scores[1] == scores[2]
+    assert {*scores[0]} - {*scores[3]} == {"AER"}
+
+
+def test_translations_are_those_of_translate(regard, trained, corpus, here):
+    ran = regard(
+        *("evaluate", trained, "--source", corpus / "pairs.en", "--target", corpus / "pairs.fr"),
+        *("--beam", "2", "--translations", "out.txt"),
+    )
+    assert (ran.code, ran.err) == (0, "Wrote out.txt\n")
+    source = (corpus / "pairs.en").read_bytes()
+    assert (here / "out.txt").read_text() == regard("translate", trained, "--beam", "2", stdin=source).out
+
+
+def test_the_plot_is_written(regard, trained, pairs, here):
+    pytest.importorskip("matplotlib")
+    ran = regard("evaluate", trained, "--data", pairs, "--beam", "1", "--plot", "by-length.svg")
+    assert (ran.code, ran.err) == (0, "Wrote by-length.svg\n")
+    assert "<svg" in (here / "by-length.svg").read_text(encoding="utf-8")
+
+
+def test_an_embedded_corpus_is_scored_on_its_test_part(regard, trained):
+    assert (
+        regard("evaluate", trained, "--data", "phrasebook:7", "--beam", "1").lines[0].startswith("phrasebook:test:7:")
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((), "There is nothing to score on: give --data, or --source and --target."),
+        (("--source", "a"), "--source and --target go together: one of them is missing."),
+        (("--data", "a", "--target", "b"), "Give either --data or --source and --target, not both."),
+        (
+            ("--data", "dates", "--alignment", "b"),
+            "--alignment goes with --source and --target; with --data it is the third column.",
+        ),
+        (
+            ("--data", "dates", "--split", "tset"),
+            "No split named 'tset' in dates. Did you mean 'test'? It has train, valid, test.",
+        ),
+        (("--data", "dates", "--beam", "0"), "--beam is 0; it must be at least 1."),
+        (("--data", "dates", "--batch", "0"), "--batch is 0; it must be at least 1."),
+        (
+            ("--data", "dates", "--plot", "a.bmp"),
+            "Cannot save a.bmp: files of kind '.bmp' cannot be written. Allowed are .png, .svg, .pdf.",
+        ),
+        (("--data", "dates", "--plot", "no/a.png"), "Cannot write no/a.png: there is no folder no."),
+        (("--data", "dates", "--translations", "no/a"), "Cannot write no/a: there is no folder no."),
+        (("--data", "dates", "--translations", "."), "Cannot write .: it is a folder."),
+        (("--data", "nothing.tsv"), "No file 'nothing.tsv'."),
+        (("--data", "-"), "standard input is empty: there is nothing to learn from."),
+    ],
+)
+def test_refusals_come_before_the_work(refused, trained, here, given, message):
+    assert refused("evaluate", trained, *given) == message
+    assert [*here.iterdir()] == []

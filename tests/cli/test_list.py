@@ -1,0 +1,91 @@
+"""`regard list`, `regard doctor`, and what the shell offers."""
+
+import importlib
+
+import pytest
+
+from regard import __version__
+from regard.cli import completion
+from regard.cli.list import KINDS, SETTINGS
+from regard.errors import RegardError
+from regard.settings import describe
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_every_kind_lists_its_registry_with_a_line_about_each(regard, kind):
+    module, _, name = KINDS[kind].partition(":")
+    registry = getattr(importlib.import_module(module), name)
+    assert registry.plural == kind
+    ran = regard("list", kind)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split()[0] for line in ran.lines] == [*registry]
+    assert all(len(line.split()) > 2 for line in ran.lines)
+
+
+def test_every_registry_of_the_package_is_listed():
+    """An error's `(regard list scores shows all)` must be true of every registry there is."""
+    from regard.registry import Registry
+
+    for module in ("attention", "data.embedded", "data.tokenizers.base", "layers.cells", "layers.readout", "presets"):
+        importlib.import_module(f"regard.{module}")
+    import gc
+
+    made = {part.plural for part in gc.get_objects() if isinstance(part, Registry)}
+    assert made - {*KINDS} - {"things"} == set()
+
+
+def test_settings_are_listed_with_help_and_default(regard):
+    lines = regard("list", "settings").lines
+    assert [line.split()[0] for line in lines] == [setting.name for setting in describe()]
+    shown = {line.split()[0]: line for line in lines}
+    assert shown["tokenizer.joint"].endswith(" [true]")
+    assert shown["training.learning_rate"].endswith(" [0.001]")
+    assert shown["tokenizer.kind"].endswith(' ["bpe"]')
+    assert shown["data.train"].endswith("or an embedded name.")
+
+
+def test_everything_is_listed_under_its_kind(regard):
+    lines = regard("list").lines
+    assert [line for line in lines if line and not line.startswith(" ")] == [*KINDS, SETTINGS]
+    assert sum(line.startswith("  ") for line in lines) == sum(
+        len(regard("list", kind).lines) for kind in (*KINDS, SETTINGS)
+    )
+
+
+def test_an_unknown_kind(refused):
+    every = ", ".join((*KINDS, SETTINGS))
+    assert refused("list", "score") == f"There are no 'score' to list. Did you mean 'scores'? There are: {every}."
+    assert refused("list", "xyzzy") == f"There are no 'xyzzy' to list. There are: {every}."
+
+
+def test_the_doctor_tells_versions_and_devices(regard):
+    ran = regard("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    found = dict(line.split(maxsplit=1) for line in ran.lines)
+    assert found["regard"] == __version__
+    assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU"} <= {*found} | {"GPU"}
+
+
+def test_the_doctor_says_how_to_get_what_is_missing(regard, monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else real(name))
+    assert "not installed: pip install 'regard[plot]'" in regard("doctor").out
+
+
+def test_the_shell_offers_what_begins_so():
+    assert [name for name, _ in completion.preset_names("bah")] == ["bahdanau2014", "bahdanau2014-small"]
+    assert [name for name, _ in completion.assignments("training.e")] == ["training.epochs=", "training.ema_decay="]
+    assert len(completion.assignments("")) == len([*describe()])
+    assert completion.kinds("s") == ["scores", "schedules", "settings"]
+    assert completion.devices("c") == ["cpu", "cuda"]
+
+
+def test_every_error_is_of_one_tree():
+    """The command line prints a RegardError's message alone, so each of ours must be one."""
+    import regard.errors as errors
+
+    kinds = [part for part in vars(errors).values() if isinstance(part, type) and issubclass(part, Exception)]
+    assert all(issubclass(kind, RegardError) for kind in kinds)
+    assert all(kind.__name__ in errors.__doc__ for kind in kinds)

@@ -1,0 +1,195 @@
+"""`regard train`: every way to give data and settings, and everything it refuses."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+
+from regard.data.embedded import _DEFAULT_SIZES
+from regard.presets import preset
+from regard.settings import override, read_toml, to_toml
+
+FILES = {"config.toml", "model.safetensors", "tokenizer.json", "metrics.jsonl", "state", "cache"}
+
+
+def as_jsonl(rows):
+    records = (row.split("\t") for row in rows)
+    return "".join(json.dumps({"source": source, "target": target}) + "\n" for source, target, _ in records)
+
+
+@pytest.fixture
+def data(corpus, here):
+    """The corpus in every form, in the current folder."""
+    shutil.copytree(corpus, here, dirs_exist_ok=True)
+    rows = (corpus / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+    (here / "pairs.jsonl").write_text(as_jsonl(rows), encoding="utf-8")
+    (here / "pairs.tsv.gz").write_bytes(gzip.compress((corpus / "pairs.tsv").read_bytes()))
+    return here
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (("--data", "pairs.tsv"), "pairs.tsv"),
+        (("--data", "pairs.tsv.gz"), "pairs.tsv.gz"),
+        (("--data", "pairs.jsonl"), "pairs.jsonl"),
+        (("--data", "-"), "standard input"),
+        (("--source", "pairs.en", "--target", "pairs.fr"), "pairs.en and pairs.fr"),
+        (("--set", 'data.train=["pairs.en", "pairs.fr"]'), "pairs.en and pairs.fr"),
+    ],
+)
+def test_every_form_of_the_same_data_gives_the_same_model(regard, data, trained, tiny, given, name):
+    ran = regard(
+        "train", *given, "--valid", "pairs.tsv", "--out", "model", *tiny, stdin=(data / "pairs.tsv").read_bytes()
+    )
+    assert ran.code == 0, ran.err
+    assert ran.out == ""
+    assert ran.err.startswith(f"Learning a vocabulary (words) from {name}\n60 training pairs, a vocabulary of ")
+    assert ran.err.endswith('The model is in model. Look at it with: regard attend model "a sentence of yours"\n')
+    assert {path.name for path in (data / "model").iterdir()} >= FILES
+    assert (data / "model" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_an_embedded_corpus_brings_its_own_validation(regard, here, tiny, monkeypatch):
+    monkeypatch.setitem(_DEFAULT_SIZES, "valid", 11)
+    ran = regard("train", "--data", "dates:40", "--out", "model", *tiny, "--set", "tokenizer.kind=characters")
+    assert ran.code == 0, ran.err
+    assert "from dates:train:40\n" in ran.err
+    assert "No validation corpus" not in ran.err
+    assert "BLEU" in ran.err
+
+
+def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
+    ran = regard(
+        "train", "--data", "pairs.tsv", "--out", "m", *tiny, "--seed", "7", "--epochs", "2", "--preset", "cho2014"
+    )
+    assert ran.code == 0, ran.err
+    assert "No validation corpus (data.valid): the last model will be the one to use.\n" in ran.err
+    settings = [given for given in tiny if "=" in given if "attention" not in given]
+    changes = [*settings, "data.train=pairs.tsv", "seed=7", "training.epochs=2", "training.device=cpu"]
+    chosen = override(preset("cho2014"), [*changes, "model.attention.width=3"])
+    assert read_toml(data / "m" / "config.toml") == chosen
+
+
+def test_a_configuration_file_does_what_the_options_do(regard, data, trained, tiny):
+    settings = [given for given in tiny if "=" in given]
+    chosen = override(preset("bahdanau2014-small"), [*settings, "data.valid=pairs.tsv", "training.device=cpu"])
+    (data / "mine.toml").write_text(to_toml(chosen), encoding="utf-8")
+    ran = regard("train", "--config", "mine.toml", "--data", "pairs.tsv", "--out", "model")
+    assert ran.code == 0, ran.err
+    assert (data / "model" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_finished_run_says_so_and_a_longer_one_goes_on(regard, data, tiny):
+    constant = (*tiny, "--set", "training.schedule=constant")
+    assert regard("train", "--data", "pairs.tsv", "--out", "m", *constant).code == 0
+    again = regard("train", "--resume", "--out", "m")
+    assert again.code == 0
+    assert "Training already finished after 3 steps: there is nothing to resume." in again.err
+    on = regard("train", "--resume", "--out", "m", "--set", "training.steps=5")
+    assert on.code == 0
+    assert "Going on after step 3" in on.err
+    assert regard("train", "--data", "pairs.tsv", "--out", "whole", *constant, "--set", "training.steps=5").code == 0
+    resumed, whole = (data / name / "model.safetensors" for name in ("m", "whole"))
+    assert resumed.read_bytes() == whole.read_bytes()
+
+
+def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
+    assert (
+        regard("train", "--data", corpus / "pairs.tsv", "--out", model, *tiny, "--seed", "9", "--overwrite").code == 0
+    )
+    assert read_toml(model / "config.toml").seed == 9
+    assert (model / "model.safetensors").read_bytes() != (trained / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            (),
+            "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
+            "- for stdin, or an embedded name (regard list corpora).",
+        ),
+        (("--data", "a", "--source", "b"), "Give either --data or --source and --target, not both."),
+        (("--source", "b"), "--source and --target go together: one of them is missing."),
+        (
+            ("--data", "a", "--valid", "b", "--valid-target", "c"),
+            "Give either --valid or --valid-source and --valid-target, not both.",
+        ),
+        (
+            ("--data", "a", "--valid-target", "c"),
+            "--valid-source and --valid-target go together: one of them is missing.",
+        ),
+        (
+            ("--data", "dates", "--preset", "bahdanau"),
+            "No preset named 'bahdanau'. Did you mean 'bahdanau2014'? (regard list presets shows all)",
+        ),
+        (
+            ("--data", "dates", "--preset", "cho2014", "--config", "c.toml"),
+            "Give either --preset or --config, not both: each is a whole configuration.",
+        ),
+        (
+            ("--resume", "--preset", "cho2014"),
+            "--preset starts a new run and --resume goes on with one: give one of them.",
+        ),
+        (("--data", "dates", "--config", "c.toml"), "c.toml cannot be read: No such file or directory."),
+        (
+            ("--data", "dates", "--set", "training.epoch=3"),
+            "Unknown setting 'training.epoch'. Did you mean 'epochs'? (regard list settings shows all)",
+        ),
+        (
+            ("--data", "dates", "--set", "training.epochs"),
+            "'training.epochs' sets nothing: write NAME=VALUE, such as training.epochs=3.",
+        ),
+        (("--data", "dates", "--epochs", "0"), "training.epochs is 0; it must be at least 1."),
+        (("--data", "dates", "--device", "gpu"), "training.device is 'gpu'; it must be one of auto, cpu, cuda."),
+        (("--resume",), "There is nothing to resume in new: leave out --resume to start there."),
+        (
+            ("--data", "nothing"),
+            "No corpus 'nothing': neither a file nor one of copy, dates, phrasebook, reverse.",
+        ),
+        (("--data", "nothing.tsv"), "No file 'nothing.tsv'."),
+        (("--data", "dates", "--valid", "nothing.tsv"), "No file 'nothing.tsv'."),
+        (
+            ("--data", "dates", "--valid", "-"),
+            "data.valid cannot be standard input, which can be read only once: give a file.",
+        ),
+        (("--data", "-"), "standard input is empty: there is nothing to learn from."),
+    ],
+)
+def test_refusals_leave_nothing_behind(refused, here, given, message):
+    assert refused("train", "--out", "new", *given) == message
+    assert [*here.iterdir()] == []
+
+
+def test_a_folder_with_a_run_is_not_overwritten_unasked(refused, model, trained, tiny):
+    assert refused("train", "--data", "dates:40", "--out", model, *tiny) == (
+        f"{model} already holds a run. Go on with it by --resume, replace it by --overwrite, or choose another folder."
+    )
+    assert (model / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_targets_that_cannot_be_written(refused, here):
+    (here / "file").write_text("mine")
+    assert refused("train", "--data", "dates:40", "--out", "file") == (
+        "file is a file, not a folder: choose another name for the run."
+    )
+    assert refused("train", "--data", "dates:40", "--out", "/proc/nowhere") == (
+        "/proc/nowhere cannot be written: No such file or directory. Choose another folder."
+    )
+    assert (here / "file").read_text() == "mine"
+
+
+def test_a_resume_with_other_settings_lists_them(refused, model):
+    assert refused("train", "--resume", "--out", model, "--set", "model.dropout=0.5", "--seed", "2") == (
+        f"{model} cannot be resumed with other settings than it was started with:\n"
+        "  seed: 1 → 2\n  model.dropout: 0.3 → 0.5\n"
+        "Leave them as they were, or train into another folder."
+    )
+
+
+def test_out_is_needed(regard):
+    ran = regard("train", "--data", "dates")
+    assert ran.code == 2
+    assert "Missing option '--out'" in ran.err

@@ -1,0 +1,111 @@
+"""`regard translate`: line i of the output belongs to line i of the input, whatever the input is."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import regard as package
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=9)
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(TEXTS, max_size=5))
+def test_there_are_as_many_lines_as_came_in(regard, trained, texts):
+    ran = regard("translate", trained, "--beam", "2", stdin="".join(f"{text}\n" for text in texts).encode())
+    assert ran.code == 0, ran.err
+    assert len(ran.lines) == len(texts)
+    for text, line in zip(texts, ran.lines, strict=True):
+        assert text.removeprefix("\ufeff").strip() or not line
+
+
+def test_a_line_is_translated_as_it_would_be_alone(regard, trained, corpus):
+    texts = (corpus / "pairs.en").read_text(encoding="utf-8").splitlines()[:9]
+    translator = package.load(trained)
+    expected = [translator.translate([text])[0].text for text in texts]
+    assert any(expected)
+    with_gaps = "\n\n".join(texts).encode()
+    assert regard("translate", trained, stdin=with_gaps).lines[::2] == expected
+    assert regard("translate", trained, "--batch", "2", stdin=with_gaps).lines[1::2] == [""] * 8
+
+
+def test_marks_and_ends_of_files_are_not_text(regard, trained):
+    plain = regard("translate", trained, stdin=b"the dog\na cat\n").out
+    assert regard("translate", trained, stdin="\ufeffthe dog\r\na cat\r\n".encode()).out == plain
+    assert regard("translate", trained, stdin=b"the dog\na cat").out == plain
+
+
+def test_separators_of_lines_elsewhere_are_text_here(regard, trained):
+    ran = regard("translate", trained, stdin="the\u2028dog\u0085sees\x0ba\x0ccat\n\nend\n".encode())
+    assert len(ran.lines) == 3
+    assert ran.lines[1] == ""
+
+
+def test_nothing_in_nothing_out(regard, trained):
+    ran = regard("translate", trained, stdin=b"")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_lines_before_a_broken_one_are_translated(regard, trained):
+    ran = regard("translate", trained, stdin=b"the dog\n\n\xff\nmore\n")
+    assert ran.code == 2
+    assert ran.out == regard("translate", trained, stdin=b"the dog\n\n").out
+    assert ran.err == (
+        "regard: Line 3 of the input is not valid UTF-8 (byte 1): "
+        "convert it, for example with iconv -f latin1 -t utf-8.\n"
+    )
+
+
+def test_n_best_are_numbered_by_line_and_sorted(regard, trained):
+    texts = ["the dog", "", "a red cat"]
+    ran = regard("translate", trained, "--n-best", "3", "--beam", "4", stdin="\n".join(texts).encode())
+    assert ran.code == 0
+    rows = [line.split("\t") for line in ran.lines]
+    assert [row[0] for row in rows] == ["1", "1", "1", "2", "3", "3", "3"]
+    assert rows[3] == ["2", "0.0000", ""]
+    for number in ("1", "3"):
+        scores = [float(row[1]) for row in rows if row[0] == number]
+        assert scores == sorted(scores, reverse=True)
+    best = regard("translate", trained, "--beam", "4", stdin="\n".join(texts).encode()).lines
+    assert [rows[0][2], rows[3][2], rows[4][2]] == best
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--beam", "0"), "--beam is 0; it must be at least 1."),
+        (("--n-best", "0"), "--n-best is 0; it must be at least 1."),
+        (("--batch", "-3"), "--batch is -3; it must be at least 1."),
+        (
+            ("--beam", "2", "--n-best", "3"),
+            "n_best is 3 but decoding.beam is 2: a search gives at most as many hypotheses as its beam is wide. "
+            "Set the beam to 3 or more.",
+        ),
+        (("--device", "gpu"), "There is no device 'gpu': use auto, cpu or cuda."),
+    ],
+)
+def test_refusals(refused, trained, given, message):
+    assert refused("translate", trained, *given, stdin=b"the dog\n") == message
+
+
+def test_in_python_it_is_the_same(regard, trained):
+    translation = package.load(trained).translate(["the red dress"], beam=3)[0]
+    assert regard("translate", trained, "--beam", "3", stdin=b"the red dress\n").out == f"{translation.text}\n"
+
+
+def test_a_slow_writer_is_answered_before_the_input_ends(trained):
+    """Through pipes, as another program would: the answer to a line comes while the next is not yet written."""
+    arguments = [sys.executable, "-c", "from regard.cli.main import run; run()", "translate", str(trained)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        for text in (b"the dog\n", b"\n", b"a cat\n"):
+            process.stdin.write(text)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert process.wait() == 0

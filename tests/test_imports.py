@@ -1,0 +1,137 @@
+"""Laws of the source as a whole: imports point one way, nothing unpickles, what is heavy waits until it is needed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+
+ROOT = Path(regard.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+FLOOR = ("errors", "registry", "config", "settings", "presets", "shapes", "masks", "files", "doctor")
+ORDER = ("viz", "attention", "layers", "models", "data", "decoding", "evaluation", "training", "demo", "cli")
+HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich")
+BY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("regard", *(part for part in parts if part != "__init__")))
+
+
+MODULES = {name_of(path) for path in FILES}
+
+
+def imports(path: Path) -> set[str]:
+    """Find every module of ours that a file imports, within functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            assert node.module is not None
+            # `from regard.models import build` imports a module, `from regard.files import write…` a part of one.
+            within = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = within & MODULES
+            found |= modules | ({node.module} if within - modules else set())
+    return {name for name in found if name.split(".")[0] == "regard"}
+
+
+def level(module: str) -> int:
+    """Return a module's height: 0 for the floor."""
+    package = module.split(".")[1]
+    return 0 if package in FLOOR else 1 + ORDER.index(package)
+
+
+def test_every_module_has_a_height():
+    assert {name.split(".")[1] for name in MODULES if name != "regard"} == {*FLOOR, *ORDER}
+
+
+@BY_FILE
+def test_imports_point_one_way(path):
+    name = name_of(path)
+    if name == "regard":  # `regard.load` reaches up, from within a function
+        return
+    wrong = [other for other in imports(path) if other != "regard" and level(other) > level(name)]
+    assert wrong == []
+
+
+def test_packages_import_no_circles_within_themselves():
+    """At import time: what stands within functions or under TYPE_CHECKING cannot go wrong."""
+    graph = {name_of(path): top_level_imports(path) for path in FILES}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " → ".join((*above, name))
+        if name not in done:
+            for other in graph.get(name, ()):
+                visit(other, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def top_level_imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            within = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (within & MODULES) | ({node.module} if within - MODULES else set())
+    return {name for name in found if name.startswith("regard.")}
+
+
+def in_a_new_process(code: str) -> str:
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.mark.parametrize(
+    "code", ["import regard", "import regard.cli.main", "import regard.settings, regard.presets, regard.cli.completion"]
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code):
+    loaded = in_a_new_process(f"import sys; {code}; print(*(m for m in {HEAVY} if m in sys.modules))")
+    assert loaded.split() == []
+
+
+def test_importing_everything_touches_no_network():
+    names = sorted(MODULES)
+    in_a_new_process(
+        "import importlib, socket\n"
+        "def refuse(*_, **__): raise AssertionError('a socket was opened')\n"
+        "socket.socket.connect = socket.socket.bind = socket.getaddrinfo = socket.create_connection = refuse\n"
+        f"for name in {names}: importlib.import_module(name)"
+    )
+
+
+@BY_FILE
+def test_nothing_unpickles(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    unsafe_modules = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+    unsafe_calls = {"torch.load", "torch.save", "eval", "exec", "yaml.load"}
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not unsafe_modules & {name.split(".")[0] for name in names}
+        if isinstance(node, ast.ImportFrom) and node.module == "torch":
+            assert not {"load", "save"} & {alias.name for alias in node.names}
+        if isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in unsafe_calls
+            pickled = [keyword.value for keyword in node.keywords if keyword.arg == "allow_pickle"]
+            assert all(isinstance(value, ast.Constant) and value.value is False for value in pickled)
+
+
+@BY_FILE
+def test_all_that_is_public_has_a_docstring(path):
+    """Methods that only carry out what their class or base says need none; functions and classes do."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), "no module docstring"
+    parts = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    assert [node.name for node in parts if not node.name.startswith("_") and not ast.get_docstring(node)] == []
