@@ -36,7 +36,8 @@ def test_colour_when_asked_for_and_what_it_shows_is_the_same_text(regard, traine
     coloured = regard("attend", trained, "the dog", "--target", "le chien", "--color")
     assert "\x1b[48;5;" in coloured.out
     assert "\x1b" not in plain.out
-    assert "dog" in ESCAPE.sub("", coloured.out)
+    for word in ("the", "le", "</s>"):
+        assert word in ESCAPE.sub("", coloured.out)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_when_there_is_colour(monkeypatch, environment, terminal, asked, colour)
 def test_a_target_is_looked_at_as_given(regard, trained):
     ran = regard("attend", trained, "the dog", "--target", "un chat noir")
     assert ran.lines[0] == "un chat noir"
-    assert [word for word in ("un", "chat", "noir") if word in "\n".join(ran.lines[1:])] or "<unk>" in ran.out
+    assert len(ran.lines) >= 1 + 4 + 1  # a row for each of the three words and the end mark, and the legend
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,10 @@ def test_it_is_written_in_every_form(regard, trained, here, suffix, begins):
 
 
 def test_several_files_at_once_and_the_json_is_the_trace(regard, trained, here):
-    ran = regard("attend", trained, "the dog", "--out", "a.json", "--out", "b.json")
+    ran = regard("attend", trained, "the xyzzy", "--out", "a.json", "--out", "b.json")
     assert ran.err == "Wrote a.json\nWrote b.json\n"
     trace = AttentionTrace.load(here / "a.json")
-    assert trace.source == ("the", "dog", "</s>")
+    assert trace.source == ("the", "<unk>", "</s>")
     assert len(trace.candidates[0]) == 5
     assert json.loads((here / "b.json").read_text()) == trace.to_json()
 
@@ -124,12 +125,9 @@ def test_refusals_print_nothing_and_write_nothing(regard, refused, trained, here
 
 
 def test_a_model_without_attention_has_nothing_to_show(regard, refused, corpus, here, tiny):
-    without = (*tiny[:-4], "--set", "model.attention=none", *tiny[-4:])
-    settings = [
-        given for i, given in enumerate(without) if "attention.width" not in without[min(i + 1, len(without) - 1)]
-    ]
-    settings = [given for given in settings if "attention.width" not in given]
-    assert regard("train", "--data", corpus / "pairs.tsv", "--out", "m", *settings).code == 0
+    assert (
+        regard("train", "--data", corpus / "pairs.tsv", "--out", "m", *tiny, "--set", "model.attention=none").code == 0
+    )
     assert refused("attend", "m", "the dog") == "This model has no attention, so there is nothing to show."
     assert regard("translate", "m", stdin=b"the dog\n").code == 0
     assert "AER" not in regard("evaluate", "m", "--data", corpus / "pairs.tsv", "--beam", "1").out

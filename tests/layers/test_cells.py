@@ -34,10 +34,10 @@ def first_state(cell, batch=B):
 def copied(cell, reference, suffix=""):
     """Give torch's cell the weights of ours."""
     with torch.no_grad():
-        getattr(reference, f"weight_ih{suffix}").copy_(cell.inputs.weight)
-        getattr(reference, f"weight_hh{suffix}").copy_(cell.recurrent.weight)
-        getattr(reference, f"bias_ih{suffix}").copy_(cell.inputs.bias)
-        getattr(reference, f"bias_hh{suffix}").copy_(cell.recurrent.bias)
+        getattr(reference, f"weight_ih{suffix}").copy_(cell.network.weight_ih_l0)
+        getattr(reference, f"weight_hh{suffix}").copy_(cell.network.weight_hh_l0)
+        getattr(reference, f"bias_ih{suffix}").copy_(cell.network.bias_ih_l0)
+        getattr(reference, f"bias_hh{suffix}").copy_(cell.network.bias_hh_l0)
     return reference
 
 
@@ -71,10 +71,10 @@ def test_a_step_has_torch_s_gradients(cell, sequence):
     cell(cell.inputs(sequence[:, 0]), state).hidden.square().sum().backward()
     expected = reference(sequence[:, 0], state.hidden if state.memory is None else (state.hidden, state.memory))
     (expected if state.memory is None else expected[0]).square().sum().backward()
-    torch.testing.assert_close(cell.inputs.weight.grad, reference.weight_ih.grad)
-    torch.testing.assert_close(cell.recurrent.weight.grad, reference.weight_hh.grad)
-    torch.testing.assert_close(cell.inputs.bias.grad, reference.bias_ih.grad)
-    torch.testing.assert_close(cell.recurrent.bias.grad, reference.bias_hh.grad)
+    torch.testing.assert_close(cell.network.weight_ih_l0.grad, reference.weight_ih.grad)
+    torch.testing.assert_close(cell.network.weight_hh_l0.grad, reference.weight_hh.grad)
+    torch.testing.assert_close(cell.network.bias_ih_l0.grad, reference.bias_ih.grad)
+    torch.testing.assert_close(cell.network.bias_hh_l0.grad, reference.bias_hh.grad)
 
 
 def test_running_is_stepping(cell, sequence):
@@ -102,11 +102,12 @@ def test_running_and_stepping_have_the_same_gradients(cell, sequence):
 def test_what_else_enters_is_added_to_the_inputs(cell, sequence):
     """Inputs of one wide layer are the sum of those of its parts: a context may be computed elsewhere and added."""
     wide = type(cell)(X + 2, D).double()
-    context = nn.Linear(2, wide.inputs.out_features, bias=False).double()
+    context = nn.Linear(2, wide.input_size, bias=False).double()
     with torch.no_grad():
-        wide.inputs.weight.copy_(torch.cat([cell.inputs.weight, context.weight], dim=1))
-        wide.inputs.bias.copy_(cell.inputs.bias)
-        wide.recurrent.load_state_dict(cell.recurrent.state_dict())
+        wide.network.weight_ih_l0.copy_(torch.cat([cell.network.weight_ih_l0, context.weight], dim=1))
+        wide.network.bias_ih_l0.copy_(cell.network.bias_ih_l0)
+        wide.network.weight_hh_l0.copy_(cell.network.weight_hh_l0)
+        wide.network.bias_hh_l0.copy_(cell.network.bias_hh_l0)
     extra = torch.randn(B, 2, dtype=torch.float64)
     state = first_state(cell)
     apart = cell(cell.inputs(sequence[:, 0]) + context(extra), state)
@@ -136,9 +137,9 @@ def test_gates_do_what_they_are_named_after():
     with torch.no_grad():
         for parameter in (*gru.parameters(), *lstm.parameters()):
             parameter.zero_()
-        gru.inputs.bias[D : 2 * D] = 50.0
-        lstm.inputs.bias[:D] = -50.0
-        lstm.inputs.bias[D : 2 * D] = 50.0
+        gru.network.bias_ih_l0[D : 2 * D] = 50.0
+        lstm.network.bias_ih_l0[:D] = -50.0
+        lstm.network.bias_ih_l0[D : 2 * D] = 50.0
     hidden, memory = torch.randn(2, B, D)
     x = torch.randn(B, X)
     torch.testing.assert_close(gru(gru.inputs(x), CellState(hidden)).hidden, hidden)

@@ -1,10 +1,12 @@
 """Recurrent cells whose input side can be computed for all steps at once, outside the recurrence."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
@@ -21,15 +23,27 @@ class Cell(nn.Module, ABC):
     """One layer of a recurrent network.
 
     `cell(cell.inputs(x), state)` is one step. Whatever else enters a step (a context, a fed-back vector) is added to
-    `inputs(x)`, which therefore is computed outside the loop over the steps.
+    `inputs(x)`, which therefore is computed outside the loop over the steps. The weights are those of torch's own
+    network, which takes all steps in one call where nothing else enters.
     """
 
     gates: int
 
-    def __init__(self, input_width: int, width: int) -> None:
+    def __init__(self, network: nn.GRU | nn.LSTM) -> None:
         super().__init__()
-        self.inputs = nn.Linear(input_width, self.gates * width)
-        self.recurrent = nn.Linear(width, self.gates * width)
+        self.network = network
+        self.input_size = self.gates * network.hidden_size
+        """Width of what `inputs` yields."""
+
+    def inputs(self, sequence: Float[Tensor, "B *T I"]) -> Float[Tensor, "B *T G"]:
+        """Compute the input side of all gates."""
+        weight, _, bias, _ = self.network.all_weights[0]
+        return functional.linear(sequence, weight, bias)
+
+    def recurrent(self, hidden: Float[Tensor, "B D"]) -> Float[Tensor, "B G"]:
+        """Compute the recurrent side of all gates."""
+        _, weight, _, bias = self.network.all_weights[0]
+        return functional.linear(hidden, weight, bias)
 
     @abstractmethod
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
@@ -37,13 +51,10 @@ class Cell(nn.Module, ABC):
 
     @abstractmethod
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
-        """Take all steps in one call, where nothing but the sequence enters: the outputs of each."""
-
-    def _parameters_in_order(self) -> list[Tensor]:
-        return [self.inputs.weight, self.recurrent.weight, self.inputs.bias, self.recurrent.bias]
+        """Take all steps in one call: the outputs of each."""
 
 
-cells: Registry[type[Cell]] = Registry("recurrent cell", "cells")
+cells: Registry[Callable[[int, int], Cell]] = Registry("recurrent cell", "cells")
 
 
 @cells.register("gru")
@@ -59,11 +70,14 @@ class GRU(Cell):
 
     gates = 3
 
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(nn.GRU(input_width, width, batch_first=True))
+
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
         width = state.hidden.shape[-1]
         input_rz, input_new = inputs[:, : 2 * width], inputs[:, 2 * width :]
-        recurrent: Tensor = self.recurrent(state.hidden)
+        recurrent = self.recurrent(state.hidden)
         hidden_rz, hidden_new = recurrent[:, : 2 * width], recurrent[:, 2 * width :]
         reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
@@ -72,8 +86,7 @@ class GRU(Cell):
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
         """Take all steps in one call."""
-        first = state.hidden[None].contiguous()
-        outputs, _ = torch.gru(sequence, first, self._parameters_in_order(), True, 1, 0.0, self.training, False, True)
+        outputs: Tensor = self.network(sequence, state.hidden[None].contiguous())[0]
         return outputs
 
 
@@ -90,6 +103,9 @@ class LSTM(Cell):
 
     gates = 4
 
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(nn.LSTM(input_width, width, batch_first=True))
+
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
         assert state.memory is not None
@@ -104,7 +120,5 @@ class LSTM(Cell):
         """Take all steps in one call."""
         assert state.memory is not None
         first = (state.hidden[None].contiguous(), state.memory[None].contiguous())
-        outputs, _, _ = torch.lstm(
-            sequence, first, self._parameters_in_order(), True, 1, 0.0, self.training, False, True
-        )
+        outputs: Tensor = self.network(sequence, first)[0]
         return outputs

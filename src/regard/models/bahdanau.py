@@ -27,7 +27,7 @@ class BahdanauDecoder(RecurrentDecoder):
     def __init__(self, config: DecoderConfig, parts: Parts) -> None:
         embedded_width = parts.embedding.embedding_dim
         super().__init__(config, parts, embedded_width)
-        self.context_inputs = nn.Linear(parts.state_width, self.layers[0].inputs.out_features, bias=False)
+        self.context_inputs = nn.Linear(parts.state_width, self.layers[0].input_size, bias=False)
         widths = [config.width, embedded_width, parts.state_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
         self._make_output(parts)

@@ -13,8 +13,8 @@ class Bridge(nn.Module):
 
     Where the two have the same cell, width and direction, the state is handed over as it is (Sutskever et al. 2014;
     Luong et al. 2015). Otherwise `s_0 = \tanh(W_s h)`, where of two directions `h` is that of the backward one, which
-    has just read the first word (Bahdanau et al. 2014, appendix A.2.2); without attention it is both, since nothing else
-    of the source gets through. An LSTM's memory starts likewise, or from zero where the encoder has none.
+    has just read the first word (Bahdanau et al. 2014, appendix A.2.2); without attention it is both, since nothing
+    else of the source gets through. An LSTM's memory starts likewise, or from zero where the encoder has none.
     """
 
     def __init__(self, encoder: EncoderConfig, decoder: DecoderConfig, has_attention: bool) -> None:

@@ -90,23 +90,13 @@ def initialise(model: nn.Module) -> None:
             parameter[PAD].zero_()
         elif parameter.dim() == 1:
             parameter.zero_()
-        elif kind[0] == "recurrent" or kind[-1].startswith("weight_hh"):
+        elif kind[-1].startswith("weight_hh"):
             for gate in parameter.chunk(parameter.shape[0] // parameter.shape[1]):
                 nn.init.orthogonal_(gate)
         else:
             nn.init.xavier_uniform_(parameter)
     for module in model.modules():
-        _open_forget_gates(module)
-
-
-def _open_forget_gates(module: nn.Module) -> None:
-    from regard.layers.cells import LSTM
-
-    if isinstance(module, LSTM):
-        width = module.recurrent.in_features
-        module.inputs.bias[width : 2 * width].fill_(1.0)
-    elif isinstance(module, nn.LSTM):
-        width = module.hidden_size
-        for name, parameter in module.named_parameters():
-            if name.startswith("bias_ih"):
-                parameter[width : 2 * width].fill_(1.0)
+        if isinstance(module, nn.LSTM):
+            for name, bias in module.named_parameters():
+                if name.startswith("bias_ih"):
+                    bias[module.hidden_size : 2 * module.hidden_size].fill_(1.0)

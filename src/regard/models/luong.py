@@ -28,8 +28,11 @@ class LuongDecoder(RecurrentDecoder):
         super().__init__(config, parts, parts.embedding.embedding_dim)
         widths = [config.width] if self.attention is None else [config.width, parts.state_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
-        gates = self.layers[0].inputs.out_features
-        self.fed_inputs = nn.Linear(self.readout.output_width, gates, bias=False) if config.input_feeding else None
+        self.fed_inputs = (
+            nn.Linear(self.readout.output_width, self.layers[0].input_size, bias=False)
+            if config.input_feeding
+            else None
+        )
         self._make_output(parts)
 
     def _fed_width(self) -> int:
