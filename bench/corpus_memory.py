@@ -1,7 +1,8 @@
 """How much memory a large corpus takes: a million pairs are to train within 1.5 GB of resident memory.
 
-Makes a corpus of N pairs in a temporary folder, then, in a fresh process, learns a tokenizer from it, builds the token
-cache and goes through one epoch of batches, and prints after each stage the most memory that was resident so far.
+Makes a corpus of N pairs in a temporary folder. A fresh process then learns a tokenizer from it, builds the token cache
+and goes through one epoch of batches; another one trains `bahdanau2014-small` on it for some steps. Both print the most
+memory that was resident so far after each stage.
 
     python bench/corpus_memory.py --pairs 1000000
 """
@@ -32,15 +33,17 @@ def make_corpus(path: Path, pairs: int) -> None:
             file.write(" ".join(source) + "\t" + " ".join(source[::-1]) + "\n")
 
 
+START = time.perf_counter()
+
+
+def report(stage: str) -> None:
+    """Print the peak of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{stage:<60}{peak:8,.0f} MB {time.perf_counter() - START:8.1f} s", flush=True)
+
+
 def measure(path: Path, folder: Path) -> None:
-    """Go the way of a training run up to the model; this is what runs in the fresh process."""
-    start = time.perf_counter()
-
-    def report(stage: str) -> None:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{stage:<46}{peak:8,.0f} MB {time.perf_counter() - start:8.1f} s", flush=True)
-
-    print(f"{'after':<46}{'peak RSS':>11} {'time':>10}")
+    """Go the way of a training run up to the model; this is what runs in the first fresh process."""
     from regard.config import TokenizerConfig
     from regard.data.batching import BatchOrder, make_batch
     from regard.data.cache import TokenCache
@@ -63,14 +66,36 @@ def measure(path: Path, folder: Path) -> None:
     report(f"one epoch of batches ({tokens / padded:.1%} of it text)")
 
 
+def train(path: Path, folder: Path, steps: int) -> None:
+    """Train as `regard train` does; this is what runs in the second fresh process."""
+    from regard.presets import preset
+    from regard.settings import override
+    from regard.training.loop import train as run
+    from regard.training.progress import Silent
+
+    changes = [f'data.train=["{path}"]', "data.valid=copy:200", f"training.steps={steps}", "training.metric=loss"]
+    config = override(preset("bahdanau2014-small"), changes)
+    run(config, folder, reporter=Silent())
+    weights = (folder / "model.safetensors").stat().st_size / 2**20
+    # Adam keeps two more copies of the weights, and the gradient is a fourth.
+    report(f"training, {steps} steps (the model: 4 × {weights:.0f} MB of it)")
+
+
 def main() -> None:
+    """Make the corpus, run both processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--corpus", type=Path, help="measure this file; none is made")
+    parser.add_argument("--steps", type=int, default=100, help="training steps")
     parser.add_argument("--measure", nargs=2, type=Path, metavar=("CORPUS", "CACHE"), help=argparse.SUPPRESS)
+    parser.add_argument("--train", nargs=2, type=Path, metavar=("CORPUS", "MODEL"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         measure(*arguments.measure)
+        return
+    if arguments.train:
+        corpus, model = arguments.train
+        train(corpus, model, arguments.steps)
         return
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "numpy", "sentencepiece"))
     print(f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, {versions}")
@@ -79,8 +104,11 @@ def main() -> None:
         if not arguments.corpus:
             make_corpus(path, arguments.pairs)
         print(f"{path.name}: {path.stat().st_size / 1e6:,.0f} MB", flush=True)
-        command = [sys.executable, __file__, "--measure", str(path), str(Path(folder) / "cache")]
-        subprocess.run(command, check=True)
+        print(f"{'after':<60}{'peak RSS':>11} {'time':>10}", flush=True)
+        steps = ["--steps", str(arguments.steps)]
+        for stage in ("measure", "train"):
+            command = [sys.executable, __file__, f"--{stage}", str(path), str(Path(folder) / stage), *steps]
+            subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,12 @@
-"""Shapes are checked while tests run: every annotation of the package is enforced by jaxtyping and beartype."""
+"""Shapes are checked while tests run: the annotations of all code with tensors are enforced by jaxtyping and beartype."""
 
-from jaxtyping import install_import_hook
+import os
 
-install_import_hook("regard", "beartype.beartype")
+# The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from jaxtyping import install_import_hook  # noqa: E402
+
+CHECKED = ("masks", "viz", "attention", "layers", "models", "data.batching", "data.cache", "decoding", "training")
+
+install_import_hook([f"regard.{name}" for name in CHECKED], "beartype.beartype")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from regard.data.corpus import open_corpus
@@ -30,6 +30,9 @@ def test_what_is_printed_can_be_read_back(regard, here, name, split, option, suf
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
+@example(pairs=[("a", "b\r")])
+@example(pairs=[("a\tb", "c")])
+@example(pairs=[("a", "b\nc")])
 def test_any_text_survives_as_json_and_as_tsv_or_is_refused(regard, here, pairs):
     lines = "".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs)
     as_json = regard("data", "-", "--json", stdin=lines.encode())

@@ -11,7 +11,7 @@ from regard import __version__
 from regard.cli.main import COMMANDS
 
 PROGRAM = [sys.executable, "-c", "from regard.cli.main import run; run()"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80", "PYTHONUNBUFFERED": ""}
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "rich")
 
 
