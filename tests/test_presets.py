@@ -85,10 +85,10 @@ def test_cho2014_has_the_paper_s_size():
     """Appendix A and section 4.1: 1000 hidden units, words of 100 dimensions, 500 maxout units of 2 each."""
     E, n, maxout = 100, 1000, 500
     encoder = gru(E, n)
-    # The first state is handed over as it is: both are GRUs of the same width. The paper has a layer there, tanh(V c).
     decoder = gru(E, n) + 3 * n * n  # the context enters every gate
+    start = linear(n, n)  # the first state is tanh(V c)
     readout = linear(n + E + n, 2 * maxout)  # reads the state, the word before and the context
-    assert weights("cho2014") == SOURCE * E + encoder + TARGET * E + decoder + readout + linear(maxout, TARGET)
+    assert weights("cho2014") == SOURCE * E + encoder + TARGET * E + start + decoder + readout + linear(maxout, TARGET)
 
 
 def test_bahdanau2014_has_the_paper_s_size():

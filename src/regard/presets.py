@@ -79,7 +79,10 @@ def sutskever2014() -> Config:
 
 @presets.register("cho2014")
 def cho2014() -> Config:
-    """GRUs; the source's one summary vector enters every step and the maxout readout (Cho et al. 2014)."""
+    """GRUs; the source's one summary vector enters every step and the maxout readout (Cho et al. 2014).
+
+    Differs from the paper: the summary is the encoder's last state itself, without the paper's layer `tanh(V h)` on it.
+    """
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(

@@ -16,6 +16,7 @@ from regard.data.phrasebook.combinations import FITTING, OBJECTS, is_reserved
 from regard.data.phrasebook.demo import demo_trees
 from regard.data.phrasebook.heldout import combinations_in, holds_reserved
 from regard.data.phrasebook.render import render
+from regard.data.phrasebook.sampler import apart, fits, other_names
 from regard.data.phrasebook.tree import (
     HE,
     IT_F,
@@ -282,6 +283,68 @@ def test_the_detectors_detect(fault: str, french: str) -> None:
 def test_no_english_sentence_has_a_wrong_article(swept: list[Pair]) -> None:
     wrong = re.compile(r"\ba [aeiou]|\ban [^aeiou]|\b(is|was|has|does) (is|was|has|does)\b")
     assert [pair.source for pair in swept if wrong.search(pair.source)][:3] == []
+
+
+IS = r"(?:is|are|was|were|will be) (?:not |never |very )?(?:\w+ and )?"
+COLOR = r"(?:red|blue|green|white|black|yellow)"
+NONSENSE = {
+    "asks what somebody helps": r"^what (?!.* that ).*\b(?:help|helping|call|calling)\b",
+    "is finding": r"\b(?:is|am|are|was|were) (?:not )?(?:finding|losing|breaking|seeing)\b",
+    "has a train with intentions": r"\b(?:train|boat)s? (?:\w+ ){0,3}(?:leaves?|left) (?:with \w+ )?(?:before|without)\b",
+    "contradicts itself": rf"\b{COLOR} \w+ {IS}{COLOR}\b"
+    + "".join(
+        rf"|\b{one} \w+ {IS}{other}\b"
+        for pair in ("big small", "old young", "good bad", "clean dirty", "open closed", "hot cold", "happy sad")
+        for one, other in (pair.split(), reversed(pair.split()))
+    ),
+    "says the same twice": r"\b(tired|sick|happy|sad|kind) \w+ (?:is|are|was|were) \1\b",
+    "denies two qualities": r"\b(?:is|are|was|were|be) (?:not|never) (?:\w+ )and (?!the|a|an|it)\w+(?:$|[.,?])",
+    "does it to the subject again": r"\b((?:the|this|these|my|our|your) \w+) "
+    r"(?:helps?|answers?|calls?|loves?|helped|answered|called|saw|talks? to|waits? for) \1\b(?!')",
+}
+
+
+@pytest.mark.parametrize("fault", NONSENSE)
+def test_no_english_sentence(fault: str, swept: list[Pair]) -> None:
+    pattern = re.compile(NONSENSE[fault])
+    assert [pair.source for pair in swept if pattern.search(pair.source)][:3] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "english"),
+    [
+        ("asks what somebody helps", "what will she help?"),
+        ("is finding", "who was finding us yesterday?"),
+        ("has a train with intentions", "the train will leave without eating the soup."),
+        ("contradicts itself", "the green cup was black"),
+        ("contradicts itself", "the old queen was sick and young"),
+        ("says the same twice", "although the tired girl is tired, it rains"),
+        ("denies two qualities", "the water is not cold and good."),
+        ("does it to the subject again", "the hero answers the hero"),
+    ],
+)
+def test_the_detectors_of_nonsense_detect(fault: str, english: str) -> None:
+    assert re.search(NONSENSE[fault], english)
+
+
+def test_an_object_is_not_the_subject_again() -> None:
+    assert apart(np("king"), np("king")).determiner == "this"
+    assert apart(np("king", plural=True), np("king", plural=True)).determiner == "these"
+    assert apart(np("king", "this"), np("king", "this")).determiner == "the"
+    assert apart(np("mother", "my"), Couple(PAUL, np("mother", "my"))).determiner == "your"
+    assert apart(np("king"), np("king", adjective="old")).determiner == "the"
+    assert apart(np("king", "a"), np("king", "a")).determiner == "a"
+    assert PAUL not in other_names(PAUL)
+    assert not {PAUL, MARIE} & set(other_names(Couple(MARIE, PAUL)))
+    assert len(other_names(SHE)) == len(x.PEOPLE)
+
+
+def test_a_quality_is_new_and_no_contradiction() -> None:
+    assert fits(A["tired"], np("king", adjective="old"))
+    assert not fits(A["old"], np("king", adjective="old"))
+    assert not fits(A["young"], np("king", adjective="old"))
+    assert not fits(A["blue"], np("boat", adjective="old red"))
+    assert fits(A["sad"], SHE)
 
 
 def test_one_english_sentence_has_one_translation(corpus: dict[str, list[Pair]]) -> None:

@@ -45,7 +45,7 @@ def test_every_combination_starts_every_layer(reads, writes, layers, decoder_lay
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_states_of_the_same_kind_are_handed_over_as_they_are(cell):
     encoder = EncoderConfig(cell=cell, layers=2, width=E, bidirectional=False)
-    bridge = Bridge(encoder, DecoderConfig(cell=cell, layers=3, width=E), has_attention=False)
+    bridge = Bridge(encoder, DecoderConfig("luong", cell, layers=3, width=E), has_attention=False)
     final = summary(encoder)
     states = bridge(final)
     assert [*bridge.parameters()] == []

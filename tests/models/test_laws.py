@@ -51,6 +51,14 @@ def variants() -> dict[str, ModelConfig]:
             attention=attention,
         )
         found[f"deep {kind} {readout} {cell} {'attention' if attention else 'fixed'}"] = shrunk(deep)
+    for kind, attention in itertools.product(decoders, (None, AttentionConfig())):
+        found[f"shallow {kind} {'attention' if attention else 'fixed'}"] = shrunk(
+            ModelConfig(
+                encoder=EncoderConfig("lstm", layers=3, bidirectional=False),
+                decoder=DecoderConfig(kind, "lstm", layers=2, readout="tanh"),
+                attention=attention,
+            )
+        )
     for tie, reverse in (("output", False), ("all", True)):
         found[f"tie {tie}"] = shrunk(ModelConfig(tie=tie, reverse_source=reverse))
     return found

@@ -10,6 +10,7 @@ from tiny_run import Killed, Listener, changed, contents, install, killed, setti
 
 from regard.config import DecodingConfig
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
+from regard.settings import override
 from regard.training import loop
 from regard.training.resume import locked
 
@@ -251,7 +252,9 @@ def test_all_checkpoints_damaged(begun):
         ({"accumulate": 0}, "training.accumulate is 0; it must be at least 1."),
         ({"clip": -1.0}, "training.clip is -1.0; it must be at least 0."),
         ({"label_smoothing": 1.0}, "training.label_smoothing is 1.0; it must be at least 0 and below 1."),
-        ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be above 0."),
+        ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be above 0 and finite."),
+        ({"plateau_factor": -3.0}, "training.plateau_factor is -3.0; it must be above 0 and at most 1."),
+        ({"device": "cpu:x"}, "There is no device 'cpu:x': use auto, cpu or cuda."),
     ],
 )
 def test_settings_that_cannot_be_followed(tmp_path, training, message):
@@ -286,3 +289,24 @@ def test_a_full_disk(tmp_path, monkeypatch):
     train(settings(), tmp_path / "run", resume=True)
     train(settings(), tmp_path / "whole")
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["model.attention.score=aditive"],
+            "No attention score named 'aditive'. Did you mean 'additive'? (regard list scores shows all)",
+        ),
+        (["tokenizer.kind=chars"], "No tokenizer named 'chars'. Did you mean 'characters'? (regard list tokenizers shows all)"),
+        (["model.dropout=nan"], "model.dropout must be at least 0 and below 1, got nan."),
+        (
+            ["model.tie=all", "tokenizer.joint=false"],
+            "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
+            "set tokenizer.joint=true, or model.tie=output.",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_built_is_refused_before_anything_is_made(tmp_path, changes, message):
+    assert refusal(ConfigError, override(settings(), changes), tmp_path / "run") == message
+    assert not (tmp_path / "run").exists()

@@ -144,7 +144,6 @@ def test_without_a_validation_corpus_the_last_model_is_the_one_to_use(tmp_path, 
     assert files["model.safetensors"] == files["state/step-00000009/weights.safetensors"]
 
 
-
 def test_bfloat16_resumes_too(tmp_path):
     config = settings(precision="bfloat16", epochs=1)
     train(config, tmp_path / "whole")

@@ -81,6 +81,11 @@ def run() -> None:
         where = "Cannot write the output" if error.filename is None else error.filename
         print(f"regard: {where}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        print("regard: Out of memory. Take a smaller model, training.batch_tokens or --batch.", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -96,6 +101,12 @@ def _prepare_streams() -> None:
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors=errors)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Tell torch's ways to say so: a kind of its own on a GPU, and mere words on a CPU."""
+    by_kind = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return by_kind or "can't allocate memory" in str(error)
 
 
 def _discard_output() -> None:

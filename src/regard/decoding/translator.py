@@ -281,7 +281,9 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, and there is none: use cpu.")
     return device

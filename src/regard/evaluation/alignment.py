@@ -34,4 +34,4 @@ def alignment_error_rate(judged: Iterable[tuple[Links, Alignment]]) -> Score:
     if not total:
         raise DataError("There are no links, neither found nor sure, so there is no alignment error rate.")
     how = "the source word most looked at by each target word, forced decoding of the reference, subwords merged"
-    return Score("AER", 1 - hits / total, how, count, best="low")
+    return Score("AER", 1 - hits / total, how, count, best="low", rate=True)

@@ -38,8 +38,8 @@ def error_rates(written: Mapping[str, str], references: Mapping[str, Sequence[st
     if not tokens:
         raise DataError("The references have no tokens, so there is no token error rate.")
     return (
-        Score("token error rate", edits / tokens, f"Levenshtein, {how}", tokens, "tokens", best="low"),
-        Score("sequence error rate", wrong / count, f"any edit, {how}", count, "sources", best="low"),
+        Score("token error rate", edits / tokens, f"Levenshtein, {how}", tokens, "tokens", best="low", rate=True),
+        Score("sequence error rate", wrong / count, f"any edit, {how}", count, "sources", best="low", rate=True),
     )
 
 
@@ -47,4 +47,4 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Return the share of lines that are the same as their reference, but for white space at the ends."""
     check_lines(hypotheses, references)
     same = sum(written.strip() == right.strip() for written, right in zip(hypotheses, references, strict=True))
-    return Score("exact match", same / len(references), "whole lines, cased", len(references))
+    return Score("exact match", same / len(references), "whole lines, cased", len(references), rate=True)

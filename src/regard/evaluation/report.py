@@ -19,9 +19,16 @@ class Score:
     unit: str = "sentences"
     best: str = "high"
     """Whether high or low is good."""
+    rate: bool = False
+    """Whether it is a part of one (an error rate), rather than of a hundred (BLEU) or of nothing (perplexity)."""
+
+    @property
+    def shown(self) -> str:
+        """The value with as many digits as are of use."""
+        return f"{self.value:.4f}" if self.rate else f"{self.value:.2f}"
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value:.4g}"
+        return f"{self.name} {self.shown}"
 
 
 @dataclass(frozen=True)
@@ -78,11 +85,11 @@ class Report:
         yield f"{self.data}: {self.sentences:,} sentences, {self.search}"
         wide = max(len(score.name) for score in self.scores)
         for score in self.scores:
-            yield f"  {score.name:<{wide}}  {_show(score.value):>8}  {score.count:,} {score.unit} | {score.made_by}"
+            yield f"  {score.name:<{wide}}  {score.shown:>8}  {score.count:,} {score.unit} | {score.made_by}"
         yield f"  BLEU by source length in words | {self.by_length_signature}"
         for entry in self.by_length:
-            value = "-" if entry.bleu is None else _show(entry.bleu)
-            yield f"  {entry.label:>{wide}}  {value:>8}  {entry.count:,} sentences"
+            if entry.bleu is not None:
+                yield f"  {entry.label:>{wide}}  {entry.bleu:>8.2f}  {entry.count:,} sentences"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -90,8 +97,3 @@ class Report:
 
 def _finite(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "value": entry["value"] if math.isfinite(entry["value"]) else None}
-
-
-def _show(value: float) -> str:
-    """Rates have a value below one, and need more digits."""
-    return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}"

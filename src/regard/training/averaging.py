@@ -32,7 +32,7 @@ def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 @averages.register("none")
 class Average:
-    """Some mean of the weights a model has had; this one is no mean, but the weights of now."""
+    """No average: the weights as they are. The base of those that are some mean of the weights a model has had."""
 
     def __init__(self, config: TrainingConfig) -> None:
         """Take the settings that an average needs."""

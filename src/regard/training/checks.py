@@ -1,11 +1,16 @@
 """Training settings that cannot be followed, found before anything is done."""
 
+import math
+
 import torch
 
 from regard.config import Config
 from regard.data.lines import STDIN
+from regard.data.tokenizers import kinds
 from regard.decoding.search import check_options
+from regard.decoding.translator import find_device
 from regard.errors import ConfigError, did_you_mean
+from regard.models.build import build_model
 from regard.training.averaging import averages
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
@@ -32,8 +37,21 @@ def check(config: Config) -> torch.device:
     if STDIN in config.data.valid:
         raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")
     _check_numbers(config)
+    _check_model(config)
     check_options(config.decoding)
     return _device(config)
+
+
+def _check_model(config: Config) -> None:
+    _ = kinds[config.tokenizer.kind]
+    if config.model.tie == "all" and not config.tokenizer.joint:
+        raise ConfigError(
+            "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
+            "set tokenizer.joint=true, or model.tie=output."
+        )
+    # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
+    with torch.device("meta"):
+        build_model(config.model, source_size=8, target_size=8)
 
 
 def _check_numbers(config: Config) -> None:
@@ -47,8 +65,10 @@ def _check_numbers(config: Config) -> None:
     for name in ("label_smoothing", "ema_decay"):
         if not 0 <= getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and below 1.")
-    if not settings.learning_rate > 0:
-        raise ConfigError(f"training.learning_rate is {settings.learning_rate}; it must be above 0.")
+    if not 0 < settings.learning_rate < math.inf:
+        raise ConfigError(f"training.learning_rate is {settings.learning_rate}; it must be above 0 and finite.")
+    if not 0 < settings.plateau_factor <= 1:
+        raise ConfigError(f"training.plateau_factor is {settings.plateau_factor}; it must be above 0 and at most 1.")
 
 
 def _device(config: Config) -> torch.device:
@@ -56,7 +76,7 @@ def _device(config: Config) -> torch.device:
     there = torch.cuda.is_available()
     if asked.startswith("cuda") and not there:
         raise ConfigError("training.device is cuda, but torch finds no CUDA device here: set it to cpu or auto.")
-    device = torch.device(("cuda" if there else "cpu") if asked == "auto" else asked)
+    device = find_device(asked)
     if config.training.precision == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
         raise ConfigError("training.precision is bfloat16, which this CUDA device does not have: set it to float32.")
     return device

@@ -44,6 +44,8 @@ class Score:
     step: int
     score: float
     """Higher is better."""
+    loss: float
+    """Decides between equal scores: early in a training, BLEU is 0 again and again."""
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Place:
     @property
     def best(self) -> Score | None:
         """The first of the best validations."""
-        return max(self.history, key=lambda validation: validation.score, default=None)
+        return max(self.history, key=lambda validation: (validation.score, -validation.loss), default=None)
 
     @property
     def waited(self) -> int:

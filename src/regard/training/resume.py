@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.config import Config
-from regard.errors import RegardError, TrainingError
+from regard.errors import TrainingError
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
@@ -59,10 +59,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def undone_on_error(folder: Path, existed: bool) -> Iterator[None]:
-    """Remove what was made in an empty folder if the user's input turns out to be wrong: nothing is left half done."""
+    """Remove what was made in an empty folder if training cannot begin: nothing is left half done."""
     try:
         yield
-    except RegardError:
+    except Exception:
         for entry in folder.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)

@@ -222,8 +222,8 @@ class Trainer:
         score = result["bleu"] if self.settings.metric == "bleu" else -result["valid_loss"]
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
-        best = score > max(self.place.scores, default=-math.inf)
-        self.place.history.append(Score(self.place.step, score))
+        self.place.history.append(Score(self.place.step, score, result["valid_loss"]))
+        best = self.place.best is self.place.history[-1]
         place = {"step": self.place.step, "epoch": self.place.epoch}
         self._log({**place, **result, "best": best, "seconds": self._seconds()})
 

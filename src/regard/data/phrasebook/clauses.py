@@ -5,8 +5,8 @@ from enum import Enum, auto
 from regard.data.phrasebook import combinations as c
 from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
-from regard.data.phrasebook.lexicon import Fixed, Name
-from regard.data.phrasebook.sampler import Draw
+from regard.data.phrasebook.lexicon import Fixed
+from regard.data.phrasebook.sampler import Draw, apart, other_names
 from regard.data.phrasebook.tree import (
     HE,
     IT_F,
@@ -16,7 +16,6 @@ from regard.data.phrasebook.tree import (
     THEY,
     Action,
     Clause,
-    Couple,
     Exists,
     Gap,
     Nominal,
@@ -92,7 +91,7 @@ class Clauses(Draw):
             return None
         node = Clause(subject, [VerbPhrase(v.BE, quality=quality)], tense)
         u = self.random()
-        if u < 0.2 and not quality.very and _deniable(subject):
+        if u < 0.2 and not quality.very and len(quality.adjectives) == 1 and _deniable(subject):
             node.polarity = "not" if u < 0.14 or tense is Tense.PAST else "never"
         return self._adorned(node, subject)
 
@@ -205,10 +204,7 @@ class Clauses(Draw):
     def _modify(self, node: Clause, phrase: VerbPhrase, tense: Tense, plain: bool) -> None:
         """Add a modal or an adverb."""
         u = self.random()
-        person = isinstance(node.subject, Pronoun | Name | Couple) or (
-            isinstance(node.subject, Nominal) and "person" in node.subject.noun.tags
-        )
-        stative = phrase.verb.stative
+        person, stative = _human(node.subject), phrase.verb.stative
         if u < 0.17 and tense is Tense.PRESENT and person and not stative:
             phrase.modal = self.pick((v.CAN, v.MUST, v.WANT_TO))
             self.room -= 2
@@ -234,7 +230,7 @@ class Clauses(Draw):
         noun = self.object_of(verb)
         denied = bool(node.polarity) and "dative" not in verb.flags
         articles = "definite" if "dative" in verb.flags or (node.polarity and "place" in noun.tags) else verb.articles
-        thing = self.thing(verb, noun, articles, denied)
+        thing = apart(self.thing(verb, noun, articles, denied), subject)
         if denied and (thing.count or thing.determiner == "many"):
             thing.count, thing.determiner = 0, "the"
         if (
@@ -264,8 +260,8 @@ class Clauses(Draw):
         if self.chance(0.5):
             return self._other_person(subject, False)
         if self.chance(0.3):
-            return self.pick([n for n in x.PEOPLE if n is not subject])
-        return self.nominal(self.pick(c.PERSONS), "object", "definite")
+            return self.pick(other_names(subject))
+        return apart(self.nominal(self.pick(c.PERSONS), "object", "definite"), subject)
 
     def _adorned(self, node: Clause, subject: Phrase | Gap, phrase: VerbPhrase | None = None) -> Clause:
         """Use up the room: a relative clause on the subject, a place, company, a purpose, a time."""
@@ -276,8 +272,8 @@ class Clauses(Draw):
         tense = Tense.FUTURE if modal is v.GOING else node.tense
         if phrase is not None and not _ends_in_relative(phrase):
             self._circumstances(phrase, subject)
-            if self.room > 3 and phrase.verb.en in _EAGER and self.chance(0.5) and not isinstance(subject, Gap):
-                phrase.rest.append(self._action(phrase, subject))
+            if self.room > 3 and phrase.verb.en in _EAGER and self.chance(0.5) and _human(subject):
+                phrase.rest.append(self._action(phrase))
         verb = node.phrases[0].verb
         if self.timeless:
             return node
@@ -310,7 +306,7 @@ class Clauses(Draw):
         if "with" in flags and self.room > 2 and self.chance(0.4) and not isinstance(subject, Gap):
             phrase.rest.append(self.company(subject))
 
-    def _action(self, phrase: VerbPhrase, subject: Phrase) -> Action:
+    def _action(self, phrase: VerbPhrase) -> Action:
         joint = self.pick(
             ("to", "to", "before", "without") if phrase.verb.en in ("go", "come") else ("before", "without")
         )
@@ -382,6 +378,13 @@ _IN_PLACES = tuple(verb for verb in v.INTRANSITIVE if verb.en in ("sleep", "work
 _DWELLINGS = tuple(n for n in x.NOUNS if n.tags & {"house", "castle", "hotel", "village", "city"})
 _RIVER = next(n for n in x.NOUNS if n.en == "river")
 _COLD, _HOT = x.fixed("cold", "froid", "0-0"), x.fixed("hot", "chaud", "0-0")
+
+
+def _human(subject: Phrase | Gap) -> bool:
+    """Tell whether the subject is a person, who may want things; a train leaves without eating."""
+    if isinstance(subject, Nominal):
+        return "person" in subject.noun.tags
+    return not isinstance(subject, Gap)
 
 
 def _deniable(subject: Phrase | Gap) -> bool:

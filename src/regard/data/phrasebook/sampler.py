@@ -14,6 +14,7 @@ from regard.data.phrasebook.tree import (
     WE,
     YOU,
     Couple,
+    Gap,
     I,
     Nominal,
     Phrase,
@@ -218,16 +219,14 @@ class Draw:
     def quality(self, subject: Phrase, passing: bool = False) -> Quality | None:
         """Draw what the subject is said to be; with `passing` only what may change, as in "will be tired"."""
         options = c.PREDICATE[subject.noun] if isinstance(subject, Nominal) else _OF_PEOPLE
-        # What the noun is called already need not be said of it again ("the old man is old").
-        used = (subject.before, subject.after) if isinstance(subject, Nominal) else ()
         first = self.one_of(options)
-        if first is None or first in used or (passing and first.en not in _PASSING):
+        if first is None or not fits(first, subject) or (passing and first.en not in _PASSING):
             return None
         self.room -= 1
         very = self.chance(0.2) and first.en not in _ABSOLUTE
         if self.room > 1 and not passing and self.chance(0.2):
             second = self.one_of(options)
-            if second and second not in used and _compatible(first, second):
+            if second and fits(second, subject) and _compatible(first, second):
                 self.room -= 2
                 return Quality((first, second), False)
         self.room -= very
@@ -277,9 +276,8 @@ class Draw:
             return Prepositional("with", "avec", self.pronoun())
         if u < 0.55:
             self.room -= 1
-            names = [n for n in x.PEOPLE if n is not subject]
-            return Prepositional("with", "avec", self.pick(names))
-        return Prepositional("with", "avec", self.nominal(self.pick(c.PERSONS), "bare", "definite"))
+            return Prepositional("with", "avec", self.pick(other_names(subject)))
+        return Prepositional("with", "avec", apart(self.nominal(self.pick(c.PERSONS), "bare", "definite"), subject))
 
     def time(self, tense: Tense, stative: bool) -> Fixed | None:
         """Draw a time that goes with the tense. A habit would turn the French past into an imperfect, so the simple
@@ -308,6 +306,8 @@ class Draw:
         return expression
 
 
+_ANOTHER = {"the": "this", "this": "the", "these": "the", "my": "your", "our": "your", "your": "my"}
+"""What to say instead of a determiner, so that the same noun names another one."""
 _DAYS = (1, 2, 3, 5, 8, 10, 11, 12, 14, 15, 20, 21, 25, 28)
 _PASSING = frozenset(
     [
@@ -315,7 +315,6 @@ _PASSING = frozenset(
         "sad",
         "tired",
         "sick",
-        "rich",
         "famous",
         "open",
         "closed",
@@ -353,6 +352,35 @@ _OPPOSED = (
 def _compatible(first: Adjective, second: Adjective) -> bool:
     pair = {first.en, second.en}
     return len(pair) == 2 and len(pair & x.COLORS) < 2 and not any(pair <= group for group in _OPPOSED)
+
+
+def fits(adjective: Adjective, subject: Phrase) -> bool:
+    """Tell whether the subject is not called that already, nor the opposite ("the old king is young")."""
+    called = (subject.before, subject.after) if isinstance(subject, Nominal) else ()
+    return all(a is None or _compatible(adjective, a) for a in called)
+
+
+def _members(subject: Phrase | Gap) -> tuple[Phrase | Gap, ...]:
+    return (subject.left, subject.right) if isinstance(subject, Couple) else (subject,)
+
+
+def other_names(subject: Phrase | Gap) -> list[Name]:
+    """List the people whom the subject does not name."""
+    return [name for name in x.PEOPLE if name not in _members(subject)]
+
+
+def apart(node: Nominal, subject: Phrase | Gap) -> Nominal:
+    """Keep an object from naming the subject again: not "the king helps the king" but "… this king"."""
+    for member in _members(subject):
+        if isinstance(member, Nominal) and _called(member) == _called(node) and node.determiner in _ANOTHER:
+            another = _ANOTHER[node.determiner]
+            node.determiner = "these" if another == "this" and node.plural else another
+            break
+    return node
+
+
+def _called(node: Nominal) -> tuple[object, ...]:
+    return node.noun, node.plural, node.determiner, node.count, node.before, node.after
 
 
 _Time = Fixed | str

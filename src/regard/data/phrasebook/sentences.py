@@ -12,6 +12,7 @@ from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
 from regard.data.phrasebook.clauses import Clauses, Frame
 from regard.data.phrasebook.lexicon import Fixed
+from regard.data.phrasebook.sampler import fits
 from regard.data.phrasebook.tree import (
     WHO,
     Clause,
@@ -160,7 +161,7 @@ class Sampler(Clauses):
         if joint == "although":
             self.room = room
             subject = self.person(short=True)
-            quality = self.quality(subject) or Quality((_TIRED,))
+            quality = self.quality(subject) or Quality((_TIRED if fits(_TIRED, subject) else _SICK,))
             return Clause(subject, [VerbPhrase(v.BE, quality=quality)], Tense.CONCEDED)
         if not self.weathered and self.chance(0.25):
             return self.weather(frame, joint)
@@ -188,6 +189,8 @@ class Sampler(Clauses):
         verb = self.verb(tense)
         if u < 0.25:
             verb = self.pick(v.TRANSITIVE[5:]) if tense is not Tense.PROGRESSIVE else verb
+            if tense is Tense.WAS_ING and verb.punctual:
+                tense = Tense.PAST
             return Question(self._asked(self.predicate(verb, WHO, tense)))
         if u < 0.5:
             return self._object_question(tense)
@@ -214,7 +217,7 @@ class Sampler(Clauses):
         noun = self.object_of(verb)
         subject = self.person(short=True)
         node = self._asked(self.predicate(verb, subject, tense, gap=True, plain=True))
-        if "mass" in noun.tags or self.chance(0.35):
+        if "mass" in noun.tags or (self.chance(0.35) and not verb.objects <= _LIVING):
             return Question(node, "what")
         if self.chance(0.5) and "single" not in noun.tags:
             return Question(node, "which", Nominal(noun, True, "how many"))
@@ -230,5 +233,6 @@ class Sampler(Clauses):
 
 
 _ASKED = named("open close wash take eat buy sell repair look visit")
-_TIRED = next(a for a in x.ADJECTIVES if a.en == "tired")
+_TIRED, _SICK = (next(a for a in x.ADJECTIVES if a.en == name) for name in ("tired", "sick"))
+_LIVING = frozenset({"person", "animal", "dog", "cat"})  # nobody asks "what" of a verb whose object is always alive
 _BUILDINGS = tuple(n for n in x.NOUNS if n.tags & {"house", "castle", "hotel", "museum", "church"})

@@ -1,0 +1,64 @@
+"""The demo, with a training of a moment instead of minutes."""
+
+import pytest
+
+from regard import demo
+
+TINY = (
+    "data.train=phrasebook:60",
+    "data.valid=phrasebook:5",
+    "model.embedding=11",
+    "model.encoder.width=5",
+    "model.decoder.width=7",
+    "model.attention.width=3",
+    "training.steps=3",
+    "decoding.max_length=7",
+)
+
+
+@pytest.fixture
+def said(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "SHORT", TINY)
+    monkeypatch.setattr(demo, "TEST", "phrasebook:5")
+
+    def run():
+        lines = []
+        demo.show(tmp_path / "demo", long=False, width=80, color=False, say=lines.append)
+        return "\n".join(lines)
+
+    return run
+
+
+def test_it_trains_scores_translates_draws_and_says_what_next(said, tmp_path):
+    text = said()
+    assert "Training a small translator" in text
+    assert "BLEU" in text
+    assert "AER" in text
+    assert "the red dress" in text
+    assert "Try next" in text
+    pictures = sorted(path.name for path in (tmp_path / "demo" / "pictures").iterdir())
+    assert pictures == sorted(f"{n}{suffix}" for n in range(1, 7) for suffix in (".png", ".svg"))
+
+
+def test_a_second_run_uses_what_is_there(said, tmp_path):
+    said()
+    weights = (tmp_path / "demo" / "model" / "model.safetensors").stat()
+    assert "which is there already" in said()
+    assert (tmp_path / "demo" / "model" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
+
+
+def test_other_settings_train_anew(said, monkeypatch):
+    said()
+    monkeypatch.setattr(demo, "SHORT", (*TINY, "seed=2"))
+    assert "Training a small translator" in said()
+
+
+def test_the_demo_has_a_sentence_of_over_forty_words():
+    assert max(len(sentence.split()) for sentence in demo.demo_sentences()) > 40
+
+
+def test_both_configurations_are_the_preset_with_changes():
+    for long in (False, True):
+        config = demo.configuration(long)
+        assert config.preset == "bahdanau2014-small"
+        assert config.model.attention is not None
