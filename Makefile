@@ -28,7 +28,7 @@ bottleneck: $(INSTALLED)  ## docs/bottleneck.md: the same model with and without
 	$(BIN)/python bench/bottleneck.py
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "Installing regard and what it needs into $(VENV) (once) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,tensorboard,dev]'
 	@touch $@

@@ -1,8 +1,11 @@
 """The demo, with a training of a moment instead of minutes."""
 
+import shutil
+
 import pytest
 
 from regard import demo
+from regard.errors import TrainingError
 
 TINY = (
     "data.train=phrasebook:60",
@@ -51,6 +54,20 @@ def test_other_settings_train_anew(said, monkeypatch):
     said()
     monkeypatch.setattr(demo, "SHORT", (*TINY, "seed=2"))
     assert "Training a small translator" in said()
+
+
+def test_a_model_without_its_checkpoints_is_used_as_it_is(said, tmp_path):
+    said()
+    shutil.rmtree(tmp_path / "demo" / "model" / "state")
+    assert "which is there already" in said()
+
+
+def test_another_model_is_not_overwritten(said, tmp_path):
+    said()
+    config = tmp_path / "demo" / "model" / "config.toml"
+    config.write_text(config.read_text().replace("phrasebook:60", "mine.tsv"))
+    with pytest.raises(TrainingError, match="is not the demo's"):
+        said()
 
 
 def test_the_demo_has_a_sentence_of_over_forty_words():

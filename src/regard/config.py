@@ -142,8 +142,8 @@ class TrainingConfig:
     """ema: how much of the average is kept at each step."""
     validate_every: int = 0
     """Steps between validations; 0 for once an epoch."""
-    save_every: int = 0
-    """Steps between checkpoints; 0 for at each validation."""
+    save_every: int = 1000
+    """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
     """What decides which model is best and when to stop: bleu (decoded) or loss."""
     patience: int = 5
@@ -167,7 +167,7 @@ class DecodingConfig:
     min_length: int = 0
     """Fewest tokens, without the end mark."""
     max_length: int = 0
-    """Most tokens; 0 for twice the source and ten more."""
+    """Most tokens, the end mark included; 0 for three times the source and fifty more."""
     replace_unknown: bool = False
     """Replace an unknown word by the source word most looked at (tokenizer words)."""
 

@@ -1,5 +1,6 @@
 """The whole road once: train on the embedded corpus, score, translate, look."""
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,12 +8,13 @@ from regard.config import Config
 from regard.data.corpus import open_corpus
 from regard.data.phrasebook import demo_sentences
 from regard.decoding.translator import Translator
-from regard.errors import DisplayError
+from regard.errors import TrainingError
 from regard.evaluation.evaluate import evaluate
-from regard.models.store import CONFIG
+from regard.models.store import CONFIG, WEIGHTS
 from regard.presets import preset
 from regard.settings import differences, override, read_toml
 from regard.training.loop import train
+from regard.training.trainer import STATE
 
 COMMON = (
     "tokenizer.vocabulary=2000",
@@ -63,28 +65,33 @@ def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[st
 
 
 def _train_once(config: Config, model: Path, say: Callable[[str], None]) -> None:
-    if (model / CONFIG).is_file() and not differences(read_toml(model / CONFIG), config):
-        say(f"Using {model}, which is there already (remove it to train anew).")
-        train(config, model, resume=True)
-        return
+    if (model / CONFIG).is_file():
+        found = read_toml(model / CONFIG)
+        if not differences(found, config):
+            say(f"Using {model}, which is there already (remove it to train anew).")
+            if (model / STATE).is_dir() or not (model / WEIGHTS).is_file():
+                train(config, model, resume=True)
+            return
+        if found.preset != config.preset or not found.data.train[0].startswith("phrasebook"):
+            raise TrainingError(f"{model} holds a model that is not the demo's: give another place with --folder.")
     say("Training a small translator (Bahdanau et al. 2014) on the embedded English–French phrasebook.")
     train(config, model, overwrite=True)
 
 
 def _look(translator: Translator, folder: Path, width: int, color: bool, say: Callable[[str], None]) -> list[Path]:
     written: list[Path] = []
+    drawing = importlib.util.find_spec("matplotlib") is not None
+    if not drawing:
+        say("(Without matplotlib there are no pictures in files: pip install matplotlib.)")
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     for number, best in enumerate(translator.translate(demo_sentences(), beam=5), start=1):
         say(f"\n{demo_sentences()[number - 1]}\n→ {best.text}\n")
         say(best.attention.render(width, color))
-        for suffix in (".png", ".svg"):
+        for suffix in (".png", ".svg") if drawing else ():
             path = folder / "pictures" / f"{number}{suffix}"
-            try:
-                for note in best.attention.save(path, quiet=True):
-                    say(note)
-                written.append(path)
-            except DisplayError as error:
-                say(str(error))
+            for note in best.attention.save(path, quiet=True):
+                say(note)
+            written.append(path)
     return written
 
 

@@ -131,3 +131,9 @@ def test_a_model_without_attention_has_nothing_to_show(regard, refused, corpus, 
     assert refused("attend", "m", "the dog") == "This model has no attention, so there is nothing to show."
     assert regard("translate", "m", stdin=b"the dog\n").code == 0
     assert "AER" not in regard("evaluate", "m", "--data", corpus / "pairs.tsv", "--beam", "1").out
+
+
+def test_a_prefix_is_obeyed(regard, trained):
+    ran = regard("attend", trained, "the cat", "--prefix", "le", "--set", "decoding.max_length=4")
+    assert ran.code == 0, ran.err
+    assert ran.lines[0].startswith("le ")

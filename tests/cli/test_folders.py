@@ -118,11 +118,11 @@ def test_what_is_not_needed_may_go(regard, model, trained):
     assert regard("translate", model, stdin=b"the dog\n").out == regard("translate", trained, stdin=b"the dog\n").out
 
 
-def test_a_resume_without_its_checkpoints_starts_over_or_says_why(regard, model):
+def test_a_resume_without_its_checkpoints_is_refused_and_the_model_kept(refused, model):
     shutil.rmtree(model / "state")
-    ran = regard("train", "--resume", "--out", model)
-    assert ran.code == 0
-    assert "There is no checkpoint yet: starting from the beginning." in ran.err
+    before = (model / "model.safetensors").read_bytes()
+    assert "the checkpoints in its state/ are gone" in refused("train", "--resume", "--out", model)
+    assert (model / "model.safetensors").read_bytes() == before
 
 
 def test_a_resume_with_broken_settings_names_the_file(refused, model):

@@ -109,3 +109,15 @@ def test_a_slow_writer_is_answered_before_the_input_ends(trained):
         process.stdin.close()
         assert process.stdout.read() == b""
         assert process.wait() == 0
+
+
+def test_decoding_settings_can_be_changed_for_one_call(regard, refused, trained):
+    long = regard(
+        "translate", trained, "--set", "decoding.min_length=9", "--set", "decoding.max_length=12", stdin=b"the cat\n"
+    )
+    short = regard("translate", trained, "--set", "decoding.max_length=2", stdin=b"the cat\n")
+    assert len(long.lines[0].split()) >= 9
+    assert len(short.lines[0].split()) <= 2
+    assert refused("translate", trained, "--set", "model.dropout=0.5") == (
+        "'model.dropout=0.5' cannot be changed in a trained model: only decoding settings can."
+    )

@@ -169,8 +169,8 @@ def test_long_texts_are_read_to_their_end_and_warned_about(caplog):
         found = translator.translate([long, "a cat"], beam=1, options=DecodingConfig(max_length=5))
     assert len(found[0].attention.source) == 151
     assert [record.getMessage() for record in caplog.records] == [
-        "A text of 151 tokens is longer than any the model was trained on (20). It is read to its end, but may be "
-        "translated badly: cat cat cat cat cat cat cat cat cat cat …"
+        "A text of 150 tokens is longer than those the model was trained on (up to 20). "
+        "It is read to its end, but may be translated badly: cat cat cat cat cat cat cat cat cat cat …"
     ]
 
 
@@ -265,3 +265,9 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
         find_device("cuda")
     assert str(error.value) == "The device 'cuda' needs a GPU that PyTorch can use, and there is none: use cpu."
     assert find_device("auto") == torch.device("cpu")
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(DataError) as caught:
+        make().translate(["a", "b \ud800"])
+    assert str(caught.value) == "Text 2 holds half a character (a lone surrogate): 'b \\ud800'."

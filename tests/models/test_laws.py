@@ -41,16 +41,21 @@ def variants() -> dict[str, ModelConfig]:
                 encoder=EncoderConfig(cell=cell), decoder=DecoderConfig(kind, cell), attention=AttentionConfig(score)
             )
         )
-    for kind, readout, cell, attention in itertools.product(decoders, readouts, cells, (None, AttentionConfig())):
+    product = itertools.product(decoders, readouts, cells, (None, AttentionConfig()), (False, True))
+    for kind, readout, cell, attention, feeding in product:
         if (kind, readout) == ("luong", "none") and attention is not None:
             continue  # refused: see below
+        if feeding and kind != "luong":
+            continue  # likewise
         deep = ModelConfig(
             variational=True,
             encoder=EncoderConfig(cell="lstm" if cell == "gru" else "gru", layers=2, residual=True),
-            decoder=DecoderConfig(kind, cell, layers=3, residual=True, readout=readout, input_feeding=kind == "luong"),
+            decoder=DecoderConfig(kind, cell, layers=3, residual=True, readout=readout, input_feeding=feeding),
             attention=attention,
         )
-        found[f"deep {kind} {readout} {cell} {'attention' if attention else 'fixed'}"] = shrunk(deep)
+        found[f"deep {kind} {readout} {cell} {'attention' if attention else 'fixed'}{' fed' if feeding else ''}"] = (
+            shrunk(deep)
+        )
     for kind, attention in itertools.product(decoders, (None, AttentionConfig())):
         found[f"shallow {kind} {'attention' if attention else 'fixed'}"] = shrunk(
             ModelConfig(

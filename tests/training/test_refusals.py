@@ -137,7 +137,7 @@ def test_harmless_settings_may_change(begun):
         "Going on with training.learning_rate: 0.01 → 0.02",
         "Going on with training.clip: 1.0 → 3.0",
         "Going on with training.steps: 0 → 5",
-        "Going on with training.save_every: 0 → 4",
+        "Going on with training.save_every: 1000 → 4",
         "Going on with training.patience: 5 → 3",
         "Going on with training.log_every: 2 → 7",
         "Going on with decoding.beam: 5 → 2",
@@ -298,7 +298,10 @@ def test_a_full_disk(tmp_path, monkeypatch):
             ["model.attention.score=aditive"],
             "No attention score named 'aditive'. Did you mean 'additive'? (regard list scores shows all)",
         ),
-        (["tokenizer.kind=chars"], "No tokenizer named 'chars'. Did you mean 'characters'? (regard list tokenizers shows all)"),
+        (
+            ["tokenizer.kind=chars"],
+            "No tokenizer named 'chars'. Did you mean 'characters'? (regard list tokenizers shows all)",
+        ),
         (["model.dropout=nan"], "model.dropout must be at least 0 and below 1, got nan."),
         (
             ["model.tie=all", "tokenizer.joint=false"],

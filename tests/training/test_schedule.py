@@ -14,8 +14,13 @@ from regard.training.schedule import Moment, learning_rate, schedules, stalls
 SCORES = st.lists(st.integers(0, 5).map(float), max_size=20)
 
 
+def ranked(scores):
+    """Scores of validations whose losses are all the same."""
+    return [(score, -1.0) for score in scores]
+
+
 def factor(name, step, total=100, scores=(), **settings):
-    return schedules[name](Moment(step, total, scores), TrainingConfig(schedule=name, **settings))
+    return schedules[name](Moment(step, total, ranked(scores)), TrainingConfig(schedule=name, **settings))
 
 
 @pytest.mark.parametrize("name", schedules)
@@ -59,9 +64,9 @@ def test_plateau_drops_when_validation_stalls():
 @settings(deadline=None, max_examples=50)
 @given(SCORES, st.integers(1, 4))
 def test_stalls_never_become_fewer_and_a_new_best_adds_none(scores, patience):
-    counts = [stalls(scores[:n], patience) for n in range(len(scores) + 1)]
+    counts = [stalls(ranked(scores[:n]), patience) for n in range(len(scores) + 1)]
     assert all(after - before in (0, 1) for before, after in itertools.pairwise(counts))
-    assert stalls([*scores, 6.0], patience) == counts[-1]
+    assert stalls(ranked([*scores, 6.0]), patience) == counts[-1]
     assert counts[-1] <= max(len(scores) - 1, 0) // patience
 
 
@@ -74,3 +79,8 @@ def test_an_unknown_schedule():
     with pytest.raises(ConfigError) as error:
         learning_rate(Moment(1, 1), TrainingConfig(schedule="cosin"))
     assert str(error.value) == "No schedule named 'cosin'. Did you mean 'cosine'? (regard list schedules shows all)"
+
+
+def test_a_lower_loss_at_the_same_score_is_no_stall():
+    assert stalls([(0.0, -3.0), (0.0, -2.0), (0.0, -1.0)], patience=1) == 0
+    assert stalls([(0.0, -3.0), (0.0, -3.0)], patience=1) == 1

@@ -103,6 +103,29 @@ def test_bad_lines_leave_nothing_behind(tmp_path, config):
     assert not (tmp_path / "run").exists()
 
 
+def test_bad_lines_leave_the_run_they_were_to_replace_as_it_was(tmp_path, config):
+    train(config, tmp_path / "run", reporter=Listener())
+    before = contents(tmp_path / "run")
+    with open(tmp_path / "train.tsv", "a") as file:
+        file.write("no tab\n")
+    with pytest.raises(DataError, match=r"train\.tsv"):
+        train(config, tmp_path / "run", overwrite=True, reporter=Listener())
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_model_whose_checkpoints_are_gone_is_not_trained_over(tmp_path, config):
+    train(config, tmp_path / "run", reporter=Listener())
+    shutil.rmtree(tmp_path / "run" / "state")
+    before = contents(tmp_path / "run")
+    with pytest.raises(TrainingError) as caught:
+        train(config, tmp_path / "run", resume=True, reporter=Listener())
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'} cannot be resumed: it holds a model, but the checkpoints in its state/ are gone. "
+        "Train into another folder, or replace it with --overwrite."
+    )
+    assert contents(tmp_path / "run") == before
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_gets_every_number(tmp_path, config):
     pytest.importorskip("tensorboard")

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Color, Device, Model, check_at_least, check_target, wants_color
+from regard.cli.options import (
+    Beam,
+    Color,
+    Device,
+    Model,
+    Search,
+    check_at_least,
+    check_target,
+    search_options,
+    wants_color,
+)
 from regard.errors import DataError
 
 
@@ -28,7 +38,9 @@ def attend(
     head: Annotated[
         int | None, typer.Option(metavar="N", help="Show this head, counted from 0.  [default: the mean]")
     ] = None,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
     beam: Beam = None,
+    set_: Search = None,
     color: Color = None,
     width: Annotated[
         int | None, typer.Option(metavar="N", help="Columns to draw in.  [default: the terminal's]")
@@ -54,7 +66,8 @@ def attend(
         check_target(path)
     translator = Translator.load(model, device)
     if target is None:
-        best = translator.translate([sentence], beam=beam, candidates=5)[0]
+        options = search_options(translator.options, set_)
+        best = translator.translate([sentence], beam=beam, prefix=[prefix], candidates=5, options=options)[0]
         text, trace = best.text, best.attention
     else:
         text, trace = target, translator.align([Pair(sentence, target)])[0]

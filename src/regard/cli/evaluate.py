@@ -12,11 +12,13 @@ from regard.cli.options import (
     Data,
     Device,
     Model,
+    Search,
     Source,
     Target,
     check_at_least,
     check_target,
     corpus_parts,
+    search_options,
 )
 from regard.errors import DataError
 
@@ -34,6 +36,7 @@ def evaluate(
     ] = "test",
     beam: Beam = None,
     batch: Batch = 64,
+    set_: Search = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw BLEU by source length (.png, .svg, .pdf).")
@@ -65,10 +68,12 @@ def evaluate(
         if path is not None:
             check_target(path)
     corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
-    report = run(Translator.load(model, device), corpus, data=corpus.name, beam=beam, batch_size=batch)
+    translator = Translator.load(model, device)
+    options = search_options(translator.options, set_)
+    report = run(translator, corpus, data=corpus.name, beam=beam, batch_size=batch, options=options)
     print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
     if translations is not None:
-        write_output(translations, "".join(f"{text}\n" for text in report.translations).encode())
+        write_output(translations, "".join(" ".join(text.splitlines()) + "\n" for text in report.translations).encode())
         typer.echo(f"Wrote {translations}", err=True)
     if plot is not None:
         series = {model.resolve().name: [(bin.label, bin.bleu) for bin in report.by_length if bin.bleu is not None]}

@@ -8,11 +8,21 @@ from typing import Annotated
 import typer
 
 from regard.cli.completion import devices
+from regard.config import Config, DecodingConfig
 from regard.errors import ConfigError, DataError, DisplayError
+from regard.settings import override
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
 Beam = Annotated[
     int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.  [default: the model's own]")
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Search otherwise than the model's config.toml says, e.g. decoding.length_penalty=0.6. Repeatable.",
+    ),
 ]
 Batch = Annotated[int, typer.Option(metavar="N", help="Sentences searched at once.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
@@ -39,6 +49,14 @@ def corpus_parts(data: str | None, source: str | None, target: str | None, prefi
     if data is not None:
         return (data,)
     return () if source is None or target is None else (source, target)
+
+
+def search_options(own: DecodingConfig, changes: list[str] | None) -> DecodingConfig:
+    """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
+    for change in changes or []:
+        if not change.startswith("decoding."):
+            raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
+    return override(Config(decoding=own), changes or []).decoding
 
 
 def check_at_least(least: int, **given: int | None) -> None:

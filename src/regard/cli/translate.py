@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Batch, Beam, Device, Model, check_at_least
+from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
 
 
 def translate(
@@ -15,6 +15,7 @@ def translate(
         int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
     ] = 1,
     batch: Batch = 64,
+    set_: Search = None,
     device: Device = "auto",
 ) -> None:
     """Translate stdin to stdout, line by line.
@@ -27,10 +28,12 @@ def translate(
     from regard.decoding.translator import Translator
 
     translator = Translator.load(model, device)
+    options = search_options(translator.options, set_)
     if sys.stdin.isatty():
         typer.echo("Type what to translate, a text a line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
-        for number, best in enumerate(translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch)):
+        found = translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options)
+        for number, best in enumerate(found):
             if n_best == 1:
                 print(best.text)
             else:

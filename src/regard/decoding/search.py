@@ -122,7 +122,7 @@ class Rules:
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
         limits = [
-            options.max_length or max(2 * source + 10, len(tokens) + 10, options.min_length + 1)
+            options.max_length or max(3 * source + 50, len(tokens) + 50, options.min_length + 1)
             for source, tokens in zip(real.sum(dim=1).tolist(), prefix, strict=True)
         ]
         return cls(options, eos, frozenset(banned), forced, torch.tensor(limits, device=real.device))

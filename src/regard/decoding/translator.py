@@ -14,6 +14,7 @@ from regard.config import DecodingConfig
 from regard.data.batching import pad_sources
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
+from regard.data.tokenizers.base import Tokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import check_options, search
@@ -102,8 +103,6 @@ class Translator:
         target = self.tokenizers.target
         starts = target.encode_all(prefix) if prefix is not None else [[] for _ in texts]
         sources = self._encode(texts)
-        # Subwords spell what they do not know, so they never learn when to write the mark for it.
-        banned = (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
 
         found = {row: _nothing() for row, text in enumerate(texts) if not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
@@ -117,7 +116,7 @@ class Translator:
                     options,
                     bos=BOS,
                     eos=EOS,
-                    banned=banned,
+                    banned=banned_tokens(target),
                     prefix=[starts[row] for row in these],
                     n_best=n_best,
                     candidates=candidates,
@@ -165,13 +164,16 @@ class Translator:
         ]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        for number, text in enumerate(texts, start=1):
+            if any("\ud800" <= char <= "\udfff" for char in text):
+                raise DataError(f"Text {number} holds half a character (a lone surrogate): {text!r}.")
         sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_all(list(texts))]
         for text, source in zip(texts, sources, strict=True):
-            if 0 < self.longest < len(source):
+            if 0 < self.longest < len(source) - 1:
                 logger.warning(
-                    "A text of %d tokens is longer than any the model was trained on (%d). It is read to its end, but "
-                    "may be translated badly: %.40s…",
-                    len(source),
+                    "A text of %d tokens is longer than those the model was trained on (up to %d). "
+                    "It is read to its end, but may be translated badly: %.40s…",
+                    len(source) - 1,
                     self.longest,
                     text,
                 )
@@ -274,6 +276,15 @@ def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, 
     return " ".join(given)
 
 
+def banned_tokens(target: Tokenizer) -> tuple[int, ...]:
+    """Return the marks that a translation may not hold.
+
+    The mark for what is unknown can be replaced where it stands for a word; subwords spell what they do not know, and
+    among letters it would be of no use.
+    """
+    return (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
+
+
 def find_device(name: str) -> torch.device:
     """Return the device that a name stands for, if it is there; `auto` is the GPU where there is one."""
     if name == "auto":
@@ -286,6 +297,8 @@ def find_device(name: str) -> torch.device:
         raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, and there is none: use cpu.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"There is no device {name!r}: this machine has {torch.cuda.device_count()}, counted from 0.")
     return device
 
 

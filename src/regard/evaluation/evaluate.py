@@ -39,8 +39,7 @@ def evaluate(
     options = options or translator.options
     options = options if beam is None else replace(options, beam=beam)
     references = _by_source(pairs)
-    found = translator.translate(list(references), options=options, batch_size=batch_size)
-    written = {source: translation.text for source, translation in zip(references, found, strict=True)}
+    written = _translate(translator, list(references), options, batch_size)
     hypotheses, targets = [written[pair.source] for pair in pairs], [pair.target for pair in pairs]
     main = bleu(hypotheses, targets)
     scores = [
@@ -63,6 +62,18 @@ def evaluate(
         by_length_signature=main.made_by,
         translations=tuple(hypotheses),
     )
+
+
+def _translate(
+    translator: Translator, sources: Sequence[str], options: DecodingConfig, batch_size: int
+) -> dict[str, str]:
+    """Return what is written for each source; the attention of a chunk at a time is held, then dropped."""
+    written: dict[str, str] = {}
+    for start in range(0, len(sources), CHUNK):
+        chunk = sources[start : start + CHUNK]
+        found = translator.translate(chunk, options=options, batch_size=batch_size)
+        written |= {source: best.text for source, best in zip(chunk, found, strict=True)}
+    return written
 
 
 def perplexity(translator: Translator, pairs: Sequence[Pair], batch_size: int = 64) -> Score:

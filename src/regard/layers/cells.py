@@ -1,8 +1,7 @@
 """Recurrent cells whose input side can be computed for all steps at once, outside the recurrence."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -27,12 +26,14 @@ class Cell(nn.Module, ABC):
     network, which takes all steps in one call where nothing else enters.
     """
 
-    gates: int
+    gates: ClassVar[int]
+    networks: ClassVar[type[nn.GRU] | type[nn.LSTM]]
+    """Torch's network of such cells."""
 
-    def __init__(self, network: nn.GRU | nn.LSTM) -> None:
+    def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
-        self.network = network
-        self.input_size = self.gates * network.hidden_size
+        self.network = self.networks(input_width, width, batch_first=True)
+        self.input_size = self.gates * width
         """Width of what `inputs` yields."""
 
     def inputs(self, sequence: Float[Tensor, "B *T I"]) -> Float[Tensor, "B *T G"]:
@@ -54,7 +55,7 @@ class Cell(nn.Module, ABC):
         """Take all steps in one call: the outputs of each."""
 
 
-cells: Registry[Callable[[int, int], Cell]] = Registry("recurrent cell", "cells")
+cells: Registry[type[Cell]] = Registry("recurrent cell", "cells")
 
 
 @cells.register("gru")
@@ -69,9 +70,7 @@ class GRU(Cell):
     """
 
     gates = 3
-
-    def __init__(self, input_width: int, width: int) -> None:
-        super().__init__(nn.GRU(input_width, width, batch_first=True))
+    networks = nn.GRU
 
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
@@ -102,9 +101,7 @@ class LSTM(Cell):
     """
 
     gates = 4
-
-    def __init__(self, input_width: int, width: int) -> None:
-        super().__init__(nn.LSTM(input_width, width, batch_first=True))
+    networks = nn.LSTM
 
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""

@@ -10,7 +10,7 @@ class Dropout(nn.Module):
     """Zero units at random while training, and scale up the others.
 
     Plain dropout draws anew at every step. The variational kind (Gal & Ghahramani 2016) drops the same units at every
-    step of a sentence.
+    step of a sentence. Differs from the paper: recurrent connections are not dropped.
     """
 
     def __init__(self, rate: float, variational: bool = False) -> None:

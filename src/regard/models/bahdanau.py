@@ -42,9 +42,9 @@ class BahdanauDecoder(RecurrentDecoder):
         for t, entering in enumerate(inputs):
             context, looked = self._look(state.cells[-1].hidden[:, None], state)
             seen = self.context_inputs(context[:, 0]) if fixed is None else fixed
-            layers = self._climb(entering + seen, state.cells, scales, t)
+            layers, top = self._climb(entering + seen, state.cells, scales, t)
             state = state._replace(cells=layers, position=state.position + 1)
-            states.append(layers[-1].hidden)
+            states.append(top)
             contexts.append(context)
             weights.append(looked)
         parts = [torch.stack(states, dim=1), embedded, torch.cat(contexts, dim=1)]

@@ -5,12 +5,10 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.config import EncoderConfig
-from regard.errors import ConfigError, did_you_mean
+from regard.layers.cells import cells
 from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
-
-NETWORKS: dict[str, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
 class RecurrentEncoder(nn.Module):
@@ -22,15 +20,12 @@ class RecurrentEncoder(nn.Module):
 
     def __init__(self, config: EncoderConfig, input_width: int, dropout: Dropout) -> None:
         super().__init__()
-        if config.cell not in NETWORKS:
-            hint = did_you_mean(config.cell, NETWORKS)
-            raise ConfigError(f"No recurrent cell named {config.cell!r}.{hint} (regard list cells shows all)")
         directions = 2 if config.bidirectional else 1
         self.state_width = config.width * directions
         self.residual = config.residual
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            NETWORKS[config.cell](
+            cells[config.cell].networks(
                 input_width if layer == 0 else self.state_width,
                 config.width,
                 batch_first=True,

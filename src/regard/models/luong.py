@@ -21,7 +21,7 @@ class LuongDecoder(RecurrentDecoder):
     With input feeding (section 3.3) the attentional vector enters the next step; without it, the layers run over all
     steps in one call and all looks are one product. Without attention the readout has the state alone, which makes it
     the decoder of Sutskever et al. 2014.
-    Differs from the paper: nothing.
+    Differs from the paper: the output layer has a bias.
     """
 
     def __init__(self, config: DecoderConfig, parts: Parts) -> None:
@@ -47,9 +47,9 @@ class LuongDecoder(RecurrentDecoder):
         features, weights = [], []
         for t, entering in enumerate(inputs):
             fed = entering if self.fed_inputs is None else entering + self.fed_inputs(state.fed)
-            layers = self._climb(fed, state.cells, scales, t)
+            layers, top = self._climb(fed, state.cells, scales, t)
             state = state._replace(cells=layers)
-            attentional, looked = self._merge(layers[-1].hidden[:, None], state)
+            attentional, looked = self._merge(top[:, None], state)
             fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
             state = state._replace(fed=fed_on, position=state.position + 1)
             features.append(attentional)

@@ -16,10 +16,6 @@ class Encoded(NamedTuple):
     summary: Float[Tensor, "B L E"]
     """The final state of each layer, from below (an LSTM's cell states follow its hidden ones, as further layers)."""
 
-    def repeat(self, times: int) -> "Encoded":
-        """Repeat every row, for as many hypotheses of each sentence: rows 0, 0, 1, 1, 2, 2 for two."""
-        return Encoded(*(part.repeat_interleave(times, dim=0) for part in self))
-
 
 State = TypeVar("State")
 

@@ -124,19 +124,21 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def _climb(
         self, entering: Float[Tensor, "B G"], state: tuple[CellState, ...], scales: list[Tensor], t: int
-    ) -> tuple[CellState, ...]:
-        """Take one step of all layers; `entering` is the input side of the lowest, `scales` the dropout between."""
+    ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
+        """Take one step of all layers: their new states, and what leaves the topmost.
+
+        `entering` is the input side of the lowest, `scales` the dropout between. A residual is added to what leaves a
+        layer, not to what it carries on (Wu et al. 2016, section 3.1).
+        """
         lowest = self.layers[0](entering, state[0])
         after, below = [lowest], lowest.hidden
         for depth in range(1, len(self.layers)):
             scale = scales[depth - 1]
             dropped = below * scale[:, min(t, scale.shape[1] - 1)]
             cell = self.layers[depth](self.layers[depth].inputs(dropped), state[depth])
-            if self.residual:
-                cell = cell._replace(hidden=cell.hidden + dropped)
             after.append(cell)
-            below = cell.hidden
-        return tuple(after)
+            below = cell.hidden + dropped if self.residual else cell.hidden
+        return tuple(after), below
 
     def _scales_between_layers(self, tokens: Int[Tensor, "B T"], width: int) -> list[Tensor]:
         like = self.embedding.weight.new_empty(1).expand(*tokens.shape, width)

@@ -35,7 +35,7 @@ from regard.files import sync_folder
 from regard.shapes import Tensor
 
 PLACE = "place.json"
-FORMAT = "regard-state-1"
+FORMAT = "regard-state-2"
 NAME = re.compile(r"step-(\d+)(-stopped)?")
 WRITING, REMOVING = ".writing", ".removing"
 

@@ -49,6 +49,10 @@ def _check_model(config: Config) -> None:
             "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
             "set tokenizer.joint=true, or model.tie=output."
         )
+    if config.decoding.coverage_penalty and config.model.attention is None:
+        raise ConfigError("decoding.coverage_penalty needs attention, and model.attention is none: set it to 0.")
+    if config.data.max_length < 1:
+        raise ConfigError(f"data.max_length is {config.data.max_length}; it must be at least 1.")
     # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
     with torch.device("meta"):
         build_model(config.model, source_size=8, target_size=8)

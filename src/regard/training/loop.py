@@ -13,7 +13,7 @@ from regard.errors import DisplayError, TrainingError
 from regard.files import write_atomically
 from regard.models.build import build_model
 from regard.models.seq2seq import Seq2Seq
-from regard.models.store import CONFIG
+from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import to_toml
 from regard.training.checks import check
 from regard.training.material import Material, open_material, open_sources
@@ -29,7 +29,7 @@ from regard.training.resume import (
     undone_on_error,
 )
 from regard.training.tensorboard import TensorBoard, check_tensorboard
-from regard.training.trainer import INTERRUPTED, METRICS, Trainer, seed_from
+from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, seed_from
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,15 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     changed = check_settings(saved, config, folder) if saved else []
     for line in changed:
         reporter.message(f"Going on with {line}")
+    if resume and saved is None and (folder / WEIGHTS).exists():
+        raise TrainingError(
+            f"{folder} cannot be resumed: it holds a model, but the checkpoints in its {STATE}/ are gone. "
+            "Train into another folder, or replace it with --overwrite."
+        )
     sources = open_sources(config, resumed=saved is not None)
     if saved is None:
+        if (folder / WEIGHTS).exists():
+            sources.read_through()
         remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
     tokenizers, material = open_material(config, folder, sources, reporter)

@@ -56,6 +56,11 @@ class Sources:
     valid: Corpus | None
     valid_pairs: Sequence[Pair]
 
+    def read_through(self) -> None:
+        """Read the training corpus once for its errors alone, before an old run is removed for it."""
+        for _ in self.train or ():
+            pass
+
 
 def open_sources(config: Config, resumed: bool) -> Sources:
     """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""

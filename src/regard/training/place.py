@@ -47,6 +47,11 @@ class Score:
     loss: float
     """Decides between equal scores: early in a training, BLEU is 0 again and again."""
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Greater is better."""
+        return self.score, -self.loss
+
 
 @dataclass
 class Place:
@@ -72,14 +77,14 @@ class Place:
         return cls(**{**values, "history": history, "window": Window(**values["window"])})
 
     @property
-    def scores(self) -> list[float]:
-        """The scores of all validations."""
-        return [validation.score for validation in self.history]
+    def scores(self) -> list[tuple[float, float]]:
+        """How good each validation was, in an order that tuples have."""
+        return [validation.rank for validation in self.history]
 
     @property
     def best(self) -> Score | None:
         """The first of the best validations."""
-        return max(self.history, key=lambda validation: (validation.score, -validation.loss), default=None)
+        return max(self.history, key=lambda validation: validation.rank, default=None)
 
     @property
     def waited(self) -> int:

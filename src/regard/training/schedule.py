@@ -20,8 +20,8 @@ class Moment:
     """The step about to be made, from 1."""
     total: int
     """How many steps the whole run is planned to make."""
-    scores: Sequence[float] = ()
-    """Scores of the validations so far; higher is better."""
+    scores: Sequence[tuple[float, float]] = ()
+    """How good the validations so far were: the score, and what decides between equal ones; greater is better."""
 
 
 Schedule = Callable[[Moment, TrainingConfig], float]
@@ -34,9 +34,9 @@ def learning_rate(moment: Moment, config: TrainingConfig) -> float:
     return config.learning_rate * schedules[config.schedule](moment, config)
 
 
-def stalls(scores: Sequence[float], patience: int) -> int:
+def stalls(scores: Sequence[tuple[float, float]], patience: int) -> int:
     """Count how often `patience` validations in a row brought no better score; the count of the row then restarts."""
-    best, waited, count = -math.inf, 0, 0
+    best, waited, count = (-math.inf, -math.inf), 0, 0
     for score in scores:
         waited = 0 if score > best else waited + 1
         best = max(best, score)

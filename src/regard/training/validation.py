@@ -12,8 +12,9 @@ from regard.data.batching import BatchOrder, make_batch, pad_sources
 from regard.data.cache import TokenCache
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
-from regard.data.vocabulary import BOS, EOS, PAD
+from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
+from regard.decoding.translator import banned_tokens
 from regard.evaluation.overlap import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
@@ -58,7 +59,9 @@ class Validation:
             check()
             source, mask = (part.to(device) for part in pad_sources([self._sources[row] for row in rows]))
             encoded = model.encode(source, mask)
-            found = search(model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=(PAD, BOS))
+            found = search(
+                model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned_tokens(self._tokenizers.target)
+            )
             for row, hypotheses in zip(rows, found, strict=True):
                 texts[row] = self._tokenizers.target.decode(hypotheses[0].tokens)
         return texts

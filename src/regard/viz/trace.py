@@ -153,7 +153,7 @@ class AttentionTrace:
             raise DisplayError(f"Cannot read {path}: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists and strings; `from_json` gives back an equal trace."""
+        """Return plain lists and strings; `from_json` gives back the trace (weights to six digits)."""
         return {
             "format": FORMAT,
             "source": list(self.source),
