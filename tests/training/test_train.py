@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from tiny_run import MODEL, Killed, Listener, contents, killed
 
 from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
 from regard.data.tokenizers import Tokenizers
-from regard.errors import DataError
+from regard.errors import DataError, TrainingError
 from regard.models.build import build_model
 from regard.models.store import load_weights, open_folder
 from regard.training.loop import train
