@@ -1,0 +1,70 @@
+"""Trainings that take minutes: what the README promises of them. Run by make slow."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.data.corpus import open_corpus
+from regard.demo import configuration
+from regard.evaluation.evaluate import evaluate
+from regard.settings import override
+from regard.training.loop import train
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_s_model_translates_and_aligns(tmp_path):
+    train(configuration(), tmp_path / "model")
+    report = evaluate(regard.load(tmp_path / "model"), open_corpus(["phrasebook:test:500"]), data="phrasebook")
+    assert report["BLEU"].value >= 95
+    assert report["AER"].value <= 0.15
+
+
+def test_without_attention_long_sentences_fall_apart(tmp_path):
+    bleu = {}
+    for name, change in (("attention", ()), ("fixed", ("model.attention=none",))):
+        train(override(configuration(), change), tmp_path / name)
+        report = evaluate(regard.load(tmp_path / name), open_corpus(["phrasebook:31-60:200"]), data="phrasebook")
+        bleu[name] = report["BLEU"].value
+    assert bleu["attention"] - bleu["fixed"] >= 30
+
+
+def test_killed_again_and_again_a_run_ends_with_the_same_weights(tmp_path):
+    """Kill -9 at times that nobody chose, at the size of a real model, on all threads."""
+    options = (
+        "--data",
+        "phrasebook:3000",
+        "--set",
+        "training.steps=60",
+        "--set",
+        "training.save_every=7",
+        "--device",
+        "cpu",
+    )
+
+    def command(folder: Path, *more: str) -> list[str]:
+        return [sys.executable, "-c", "from regard.cli.main import run; run()", "train", "--out", str(folder), *more]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run(command(tmp_path / "whole", *options), check=True, env=environment, capture_output=True)
+    torn = tmp_path / "torn"
+    more, kills = options, 0
+    while True:
+        process = subprocess.Popen(command(torn, *more), env=environment, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 9 + 2 * kills
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        more, kills = ("--resume",), kills + 1
+    assert process.returncode == 0
+    assert kills >= 2
+    assert (torn / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
