@@ -167,7 +167,9 @@ class DecodingConfig:
     min_length: int = 0
     """Fewest tokens, without the end mark."""
     max_length: int = 0
-    """Most tokens, the end mark included; 0 for three times the source and fifty more."""
+    """Most tokens, the end mark included; 0 for as many as max_ratio allows."""
+    max_ratio: float = 2.0
+    """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
     """Replace an unknown word by the source word most looked at (tokenizer words)."""
 

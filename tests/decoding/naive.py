@@ -40,7 +40,7 @@ def next_log_probs(decoder, encoded, tokens):
 def longest(encoded, options, prefix=()):
     """The most tokens."""
     source = int(encoded.mask.sum())
-    return options.max_length or max(3 * source + 50, len(prefix) + 50, options.min_length + 1)
+    return options.max_length or max(2 * source + 10, len(prefix) + 10, options.min_length + 1)
 
 
 def beam_search(decoder, encoded, options, n_best=1, banned=(), prefix=()):

@@ -139,3 +139,12 @@ def test_tensorboard_gets_every_number(tmp_path, config):
     told = [(record["step"], record["bleu"]) for record in listener.records if "bleu" in record]
     assert seen == [(step, pytest.approx(bleu)) for step, bleu in told]
     assert "training/loss" in events.Tags()["scalars"]
+
+
+def test_outputs_may_be_as_long_as_the_corpus_has_them(tmp_path, config):
+    """Letters to words: without more room, no translation could be finished."""
+    (tmp_path / "train.tsv").write_text("".join(f"{i}\t{'a b c d e f g ' * 3}{i}\n" for i in range(40)))
+    config = replace(config, data=replace(config.data, valid=(), max_length=30))
+    train(config, tmp_path / "run", reporter=Listener())
+    assert open_folder(tmp_path / "run").decoding.max_ratio == pytest.approx((22 + 1 - 10) / 2)
+    assert config.decoding.max_ratio == 2.0

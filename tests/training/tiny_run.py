@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainingConfig
+from regard.config import (
+    AttentionConfig,
+    Config,
+    DataConfig,
+    DecoderConfig,
+    DecodingConfig,
+    EncoderConfig,
+    ModelConfig,
+    TrainingConfig,
+)
 from regard.data.batching import Batch
 from regard.models.build import build_model
 from regard.training import loop
@@ -70,7 +79,7 @@ def validate(model, check):
     return {"valid_loss": nll, "perplexity": float(np.exp(nll)), "bleu": float(nll * 1e4 % 10), "signature": "made up"}
 
 
-MATERIAL = Material(order, batch, validate, "a fingerprint")
+MATERIAL = Material(order, batch, validate, "a fingerprint", DecodingConfig())
 
 
 def tiny_model(config, tokenizers, device):
@@ -82,7 +91,7 @@ def install(monkeypatch, material=MATERIAL):
     """Let `train` use the tiny corpus and model."""
     torch.set_num_threads(1)
     monkeypatch.setattr(loop, "open_sources", lambda config, resumed: Sources(None, None, ()))
-    monkeypatch.setattr(loop, "open_material", lambda *_: (None, material))
+    monkeypatch.setattr(loop, "open_material", lambda config, *_: (None, replace(material, decoding=config.decoding)))
     monkeypatch.setattr(loop, "_model", tiny_model)
     monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
 

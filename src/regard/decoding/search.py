@@ -26,6 +26,9 @@ __all__ = ["Hypothesis", "search"]
 NEVER = float("-inf")
 State = TypeVar("State")
 
+SPARE = 10
+"""Tokens that are allowed beyond what `decoding.max_ratio` gives: short texts vary more."""
+
 
 def search(
     decoder: Decoder[State],
@@ -74,6 +77,8 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
         raise ConfigError(f"decoding.length_penalty is {options.length_penalty}; it must be a finite number.")
     if not 0 <= options.coverage_penalty < math.inf:
         raise ConfigError(f"decoding.coverage_penalty is {options.coverage_penalty}; it must be at least 0 and finite.")
+    if not 0 <= options.max_ratio < math.inf:
+        raise ConfigError(f"decoding.max_ratio is {options.max_ratio}; it must be at least 0 and finite.")
     if options.min_length < 0 or options.max_length < 0:
         name = "min_length" if options.min_length < 0 else "max_length"
         raise ConfigError(f"decoding.{name} is {getattr(options, name)}; it must be at least 0.")
@@ -122,7 +127,8 @@ class Rules:
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
         limits = [
-            options.max_length or max(3 * source + 50, len(tokens) + 50, options.min_length + 1)
+            options.max_length
+            or max(math.ceil(options.max_ratio * source) + SPARE, len(tokens) + SPARE, options.min_length + 1)
             for source, tokens in zip(real.sum(dim=1).tolist(), prefix, strict=True)
         ]
         return cls(options, eos, frozenset(banned), forced, torch.tensor(limits, device=real.device))

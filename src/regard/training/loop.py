@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -102,6 +102,9 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
         remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
     tokenizers, material = open_material(config, folder, sources, reporter)
+    if material.decoding != config.decoding:
+        config = replace(config, decoding=material.decoding)
+        write_atomically(folder / CONFIG, to_toml(config).encode())
     trainer = Trainer(config, folder, _model(config, tokenizers, device), material, reporter)
     if saved is not None:
         trainer.load(saved)

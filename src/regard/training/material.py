@@ -1,7 +1,8 @@
 """What a run learns from and is scored on: tokens on disk, batches in order, a validation."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import Config
+from regard.config import Config, DecodingConfig
 from regard.data.batching import Batch, BatchOrder, make_batch
 from regard.data.cache import TokenCache
 from regard.data.corpus import Corpus, open_corpus
 from regard.data.embedded import corpora
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers, train_tokenizers
+from regard.decoding.search import SPARE
 from regard.errors import DataError
 from regard.models.seq2seq import Seq2Seq
 from regard.training.progress import Reporter
@@ -45,6 +47,8 @@ class Material:
     """None where there is no validation corpus: the last model is then the one to use."""
     fingerprint: str
     """What the corpus and its tokens are known by."""
+    decoding: DecodingConfig
+    """How to search: as was asked, with as long an output as the corpus calls for."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,17 @@ def open_material(config: Config, folder: Path, sources: Sources, reporter: Repo
     tokenizers = _open_tokenizers(config, folder, sources.train, reporter)
     cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
     order = BatchOrder.of(cache, config.training.batch_tokens, config.seed)
+    config = replace(config, decoding=stretched(config.decoding, cache))
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
-    return tokenizers, Material(
-        order.batches, partial(make_batch, cache), validate, f"{cache.fingerprint} {fingerprint}".strip()
-    )
+    known_by = f"{cache.fingerprint} {fingerprint}".strip()
+    return tokenizers, Material(order.batches, partial(make_batch, cache), validate, known_by, config.decoding)
+
+
+def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:
+    """Raise `max_ratio` where more than one pair in a hundred has a longer target than it allows."""
+    ratios = (cache.target_lengths - SPARE) / cache.source_lengths
+    needed = math.ceil(10 * float(np.quantile(ratios, 0.99))) / 10
+    return replace(decoding, max_ratio=max(decoding.max_ratio, needed))
 
 
 def _open_train(config: Config) -> Corpus:
