@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .PHONY: demo test slow lint types check bottleneck clean
 
-demo: $(INSTALLED)  ## train a small translator on the embedded corpus and look at its attention
+demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
 
 test: $(INSTALLED)  ## the test suite, on all cores
@@ -24,13 +26,18 @@ types: $(INSTALLED)
 
 check: lint types test  ## what CI runs
 
-bottleneck: $(INSTALLED)  ## docs/bottleneck.md: the same model with and without attention, by sentence length
+bottleneck: $(RUNTIME)  ## docs/bottleneck.md: the same model with and without attention, by sentence length
 	$(BIN)/python bench/bottleneck.py
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "Installing regard and what it needs into $(VENV) (once) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,tensorboard,dev]'
+	@$(PIP) '.[plot]'
+	@touch $@
+
+$(INSTALLED): $(RUNTIME)
+	@echo "Installing what the tests need into $(VENV) (once) ..."
+	@$(PIP) '.[plot,tensorboard,dev]'
 	@touch $@
 
 clean:

@@ -71,7 +71,7 @@ def test_another_model_is_not_overwritten(said, tmp_path):
 
 
 def test_the_demo_has_a_sentence_of_over_forty_words():
-    assert max(len(sentence.split()) for sentence in demo.demo_sentences()) > 40
+    assert max(len(pair.source.split()) for pair in demo.demo_pairs()) > 40
 
 
 def test_both_configurations_are_the_preset_with_changes():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.config import Config
 from regard.data.corpus import open_corpus
-from regard.data.phrasebook import demo_sentences
+from regard.data.phrasebook import demo_pairs
 from regard.decoding.translator import Translator
 from regard.errors import TrainingError
 from regard.evaluation.evaluate import evaluate
@@ -20,7 +20,6 @@ COMMON = (
     "tokenizer.vocabulary=2000",
     "tokenizer.joint=false",
     "training.epochs=100",
-    "training.validate_every=500",
     "training.patience=0",
 )
 SHORT = (
@@ -30,7 +29,8 @@ SHORT = (
     "model.tie=output",
     "training.batch_tokens=1000",
     "training.learning_rate=0.004",
-    "training.steps=1500",
+    "training.steps=1150",
+    "training.validate_every=1150",
 )
 """What two minutes can do: no dropout, since hardly a sentence comes twice, and small batches."""
 LONG = (
@@ -40,6 +40,7 @@ LONG = (
     "training.batch_tokens=1500",
     "training.learning_rate=0.003",
     "training.steps=5000",
+    "training.validate_every=500",
 )
 """What the corpus can give: about six times the demo's training."""
 
@@ -84,8 +85,11 @@ def _look(translator: Translator, folder: Path, width: int, color: bool, say: Ca
     if not drawing:
         say("(Without matplotlib there are no pictures in files: pip install matplotlib.)")
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
-    for number, best in enumerate(translator.translate(demo_sentences(), beam=5), start=1):
-        say(f"\n{demo_sentences()[number - 1]}\n→ {best.text}\n")
+    pairs = demo_pairs()
+    found = translator.translate([pair.source for pair in pairs], beam=5)
+    for number, (pair, best) in enumerate(zip(pairs, found, strict=True), start=1):
+        wrong = "" if best.text == pair.target else f"  (right would be: {pair.target})\n"
+        say(f"\n{pair.source}\n→ {best.text}\n{wrong}")
         say(best.attention.render(width, color))
         for suffix in (".png", ".svg") if drawing else ():
             path = folder / "pictures" / f"{number}{suffix}"
