@@ -57,8 +57,13 @@ def beam_search(decoder, encoded, options, n_best=1, banned=(), prefix=()):
         ended = [tokens[-1] == EOS or len(tokens) == longest(encoded, options, prefix) for _, tokens in kept]
         finished += [tokens for (_, tokens), done in zip(kept, ended, strict=True) if done]
         live = [hypothesis for hypothesis, done in zip(kept, ended, strict=True) if not done]
-    ranked = sorted(((score(decoder, encoded, tokens, options), tokens) for tokens in finished), reverse=True)
-    return ranked[:n_best]
+    return rank(decoder, encoded, options, finished)[:n_best]
+
+
+def rank(decoder, encoded, options, hypotheses):
+    """Those that ended before those that were cut off; within each, the best score first."""
+    scored = [(score(decoder, encoded, tokens, options), tokens) for tokens in hypotheses]
+    return sorted(scored, key=lambda pair: (pair[1][-1] == EOS, *pair), reverse=True)
 
 
 def greedy_search(decoder, encoded, options, banned=()):
@@ -76,7 +81,7 @@ def brute_force(decoder, encoded, options, banned=()):
     limit = longest(encoded, options)
     every = [[*body, EOS] for n in range(limit) for body in itertools.product(words, repeat=n)]
     every += [list(body) for body in itertools.product(words, repeat=limit)]
-    return sorted(((score(decoder, encoded, tokens, options), tokens) for tokens in every), reverse=True)
+    return rank(decoder, encoded, options, every)
 
 
 def close(found, expected):

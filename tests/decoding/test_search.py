@@ -109,7 +109,8 @@ def test_n_best_are_sorted_distinct_within_the_lengths_and_start_as_they_must(de
     every = run(decoder, sentences(LENGTHS), options, n_best=options.beam, prefix=prefix)
     for source, found in zip(LENGTHS, every, strict=True):
         assert len({tuple(h.tokens) for h in found}) == len(found) >= 1
-        assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+        ranks = [(h.tokens[-1] == EOS, h.score) for h in found]
+        assert ranks == sorted(ranks, reverse=True)
         longest = options.max_length or max(2 * source + 10, len(prefix[0]) + 10)
         for hypothesis in found:
             assert EOS not in hypothesis.tokens[:-1]
@@ -150,12 +151,12 @@ def test_a_long_hypothesis_that_wins_is_waited_for():
     class Patience(Countdown):
         def step(self, token, state):
             logits = torch.full((len(token), self.size), -9.0)
-            logits[:, EOS], logits[:, 4] = 0.0, 0.1
+            logits[:, EOS], logits[:, 4] = 0.0, 0.2
             return Step(logits, state, super().step(token, state).weights)
 
     encoded, options = sentences([5]), DecodingConfig(beam=2, length_penalty=2.0)
     (found,) = run(Patience(size=6), encoded, options, n_best=2)
-    assert found[0].tokens == [4] * 20
+    assert found[0].tokens == [4] * 19 + [EOS]
     naive.close(found, naive.beam_search(Patience(size=6), encoded, options, 2, BANNED))
 
 

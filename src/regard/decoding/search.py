@@ -44,6 +44,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Find the best `n_best` hypotheses of every sentence, best first (fewer where fewer exist).
 
+    One that was cut off at the longest length comes after all that ended by themselves, whatever their scores: a model
+    that goes round in circles is sure of every step.
+
     `banned` tokens are never written. `prefix` gives each sentence the tokens it must start with (they may differ in
     number, and may be banned ones); they count in lengths and scores like all others. With `candidates`, each
     hypothesis tells the most probable tokens at every one of its steps.
@@ -53,9 +56,9 @@ def search(
         return []
     with torch.inference_mode():
         rules = Rules.make(encoded.mask, options, eos, banned, prefix)
-        finished = Finished(len(encoded.mask), n_best, encoded.mask.device)
+        finished = Endings(*(Finished(len(encoded.mask), n_best, encoded.mask.device) for _ in range(2)))
         history = _run(decoder, encoded, rules, finished, bos, candidates)
-        ends = finished.ends()
+        ends = finished.ends(n_best)
         traced = iter(history.trace([end for group in ends for end in group], encoded.mask))
     return [[next(traced) for _ in group] for group in ends]
 
@@ -158,7 +161,7 @@ class Rules:
 
 
 class Finished:
-    """The best hypotheses of each sentence that have ended, as places in the history; all on the device."""
+    """The best hypotheses of each sentence that have ended in one way, as places in the history; all on the device."""
 
     def __init__(self, sentences: int, n_best: int, device: torch.device) -> None:
         self.scores = torch.full((sentences, n_best), NEVER, device=device)
@@ -178,10 +181,24 @@ class Finished:
     def ends(self) -> list[list[End]]:
         """Return where the hypotheses of each sentence end, best first."""
         groups = zip(self.scores.tolist(), self.lengths.tolist(), self.slots.tolist(), strict=True)
-        ends = [
+        return [
             [End(number, length, slot, score) for score, length, slot in zip(*group, strict=True) if score > NEVER]
             for number, group in enumerate(groups)
         ]
+
+
+class Endings(NamedTuple):
+    """The two ways to end."""
+
+    complete: Finished
+    """With the end mark."""
+    cut: Finished
+    """At the longest length, without it."""
+
+    def ends(self, n_best: int) -> list[list[End]]:
+        """Return where the best hypotheses of each sentence end: the complete ones, then those cut off."""
+        both = zip(self.complete.ends(), self.cut.ends(), strict=True)
+        ends = [[*complete, *cut][:n_best] for complete, cut in both]
         if not all(ends):
             number = next(number for number, group in enumerate(ends) if not group)
             raise ModelError(
@@ -210,7 +227,7 @@ class Choice(NamedTuple):
 
 
 def _run(
-    decoder: Decoder[State], encoded: Encoded, rules: Rules, finished: Finished, bos: int, candidates: int
+    decoder: Decoder[State], encoded: Encoded, rules: Rules, finished: Endings, bos: int, candidates: int
 ) -> History:
     """Step the decoder until every sentence is done."""
     device, count = encoded.mask.device, len(encoded.mask)
@@ -268,7 +285,7 @@ def _extend(
 
 
 def _settle(
-    live: Live, tokens: Int[Tensor, "B N"], encoded: Encoded, rules: Rules, finished: Finished, length: int
+    live: Live, tokens: Int[Tensor, "B N"], encoded: Encoded, rules: Rules, finished: Endings, length: int
 ) -> tuple[Live, Bool[Tensor, " B"]]:
     """Set aside what has ended; tell which sentences have hypotheses left that may still beat what they have."""
     sentences, totals, covered = live
@@ -277,8 +294,10 @@ def _settle(
     scores = totals / length_penalty(length, alpha)
     if beta:
         scores = scores + coverage_penalty(covered, encoded.mask[sentences][:, None], beta)
-    ended = (tokens == rules.eos) | (length >= limits)[:, None]
-    worst = finished.add(sentences, scores.masked_fill(~ended, NEVER), length)
+    complete = tokens == rules.eos
+    ended = complete | (length >= limits)[:, None]
+    worst = finished.complete.add(sentences, scores.masked_fill(~complete, NEVER), length)
+    finished.cut.add(sentences, scores.masked_fill(complete | ~ended, NEVER), length)
     # Not masked_fill for what is no number: it must be seen.
     totals = torch.where(ended & (totals == totals), NEVER, totals)
     best = totals.amax(dim=1) / best_length_penalty(length, limits, alpha)
