@@ -16,7 +16,7 @@ test: $(INSTALLED)  ## the test suite, on all cores
 	$(BIN)/pytest -n auto
 
 slow: $(INSTALLED)  ## the trainings that take minutes
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/pytest -m slow
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

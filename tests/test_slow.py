@@ -19,20 +19,28 @@ from regard.training.loop import train
 pytestmark = pytest.mark.slow
 
 
-def test_the_demo_s_model_translates_and_aligns(tmp_path):
-    train(configuration(), tmp_path / "model")
-    report = evaluate(regard.load(tmp_path / "model"), open_corpus(["phrasebook:test:500"]), data="phrasebook")
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The demo's model."""
+    folder = tmp_path_factory.mktemp("demo") / "model"
+    train(configuration(), folder)
+    return folder
+
+
+def score(model, corpus):
+    return evaluate(regard.load(model), open_corpus([corpus]), data=corpus)
+
+
+def test_the_demo_s_model_translates_and_aligns(model):
+    report = score(model, "phrasebook:test:500")
     assert report["BLEU"].value >= 95
     assert report["AER"].value <= 0.15
 
 
-def test_without_attention_long_sentences_fall_apart(tmp_path):
-    bleu = {}
-    for name, change in (("attention", ()), ("fixed", ("model.attention=none",))):
-        train(override(configuration(), change), tmp_path / name)
-        report = evaluate(regard.load(tmp_path / name), open_corpus(["phrasebook:31-60:200"]), data="phrasebook")
-        bleu[name] = report["BLEU"].value
-    assert bleu["attention"] - bleu["fixed"] >= 30
+def test_without_attention_long_sentences_fall_apart(model, tmp_path):
+    train(override(configuration(), ["model.attention=none"]), tmp_path / "fixed")
+    looking, fixed = (score(folder, "phrasebook:31-60:200")["BLEU"].value for folder in (model, tmp_path / "fixed"))
+    assert looking - fixed >= 30
 
 
 def test_killed_again_and_again_a_run_ends_with_the_same_weights(tmp_path):

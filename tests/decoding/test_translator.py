@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Pair
@@ -14,7 +15,7 @@ from regard.data.vocabulary import EOS, UNK
 from regard.decoding.translator import Translator, batches, find_device, replace_unknown
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.build import build_model
-from regard.models.store import save_weights, weights_of
+from regard.models.store import weights_of
 from regard.settings import to_toml
 from regard.viz.trace import AttentionTrace
 
@@ -216,7 +217,7 @@ def test_only_a_tokenizer_of_words_writes_the_unknown_and_only_on_request_it_is_
 def write_folder(folder, translator, config):
     (folder / "config.toml").write_text(to_toml(config))
     translator.tokenizers.save(folder)
-    save_weights(folder / "model.safetensors", weights_of(translator.model))
+    save_file(weights_of(translator.model), folder / "model.safetensors")
 
 
 def test_a_folder_gives_the_same_translator_back(tmp_path):

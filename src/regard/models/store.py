@@ -1,16 +1,14 @@
-"""Reading and writing a model folder's configuration and weights."""
+"""Reading a model folder's configuration and weights."""
 
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import nn
 
 from regard.config import Config
 from regard.errors import ModelError
-from regard.files import write_atomically
 from regard.settings import read_toml
 
 CONFIG = "config.toml"
@@ -29,11 +27,6 @@ def open_folder(folder: Path) -> Config:
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return the weights by name; one that is shared (tied) appears once, under its first name."""
     return {name: parameter.detach() for name, parameter in module.named_parameters()}
-
-
-def save_weights(path: Path, weights: dict[str, torch.Tensor]) -> None:
-    """Write weights as safetensors, atomically."""
-    write_atomically(path, save_tensors({name: tensor.contiguous().cpu() for name, tensor in weights.items()}))
 
 
 def load_weights(path: Path, module: nn.Module) -> None:
