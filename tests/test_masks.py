@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from regard.masks import from_lengths, masked_softmax
 
-torch.set_num_threads(1)
 law = settings(deadline=None, max_examples=50)
 
 

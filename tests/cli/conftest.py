@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from regard.cli.main import run
 
@@ -96,7 +95,6 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained(corpus, tmp_path_factory):
     """A model folder; not to be changed (`model` is a copy)."""
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("models") / "tiny"
     ran = command("train", "--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv", "--out", folder, *TINY)
     assert ran.code == 0, ran.err

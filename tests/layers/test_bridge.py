@@ -9,7 +9,6 @@ from regard.config import DecoderConfig, EncoderConfig
 from regard.models.bridge import Bridge
 
 B, E, D = 2, 3, 5
-torch.set_num_threads(1)
 
 
 def summary(encoder):

@@ -7,7 +7,6 @@ from torch import nn
 from regard.layers.cells import GRU, LSTM, CellState, cells
 
 B, T, X, D = 3, 5, 7, 11
-torch.set_num_threads(1)
 REFERENCES = {"gru": nn.GRUCell, "lstm": nn.LSTMCell}
 SEQUENCES = {"gru": nn.GRU, "lstm": nn.LSTM}
 

@@ -7,7 +7,6 @@ from regard.layers.dropout import Dropout
 
 B, T, D = 3, 101, 13
 BOTH = pytest.mark.parametrize("variational", [False, True])
-torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from regard.layers.readout import Bare, Maxout, Tanh, readouts
 
 B, T = 2, 3
 STATE, WORD, CONTEXT, WIDTH = 5, 7, 11, 13
-torch.set_num_threads(1)
 
 
 @pytest.fixture

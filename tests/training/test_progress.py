@@ -53,13 +53,20 @@ def test_lines():
 def test_the_bar_shows_loss_speed_and_the_last_validation():
     stream = Terminal()
     bar = Bar(stream)
-    bar.message("Learning [a] vocabulary")
+    bar.message("Learning [a] vocabulary from phrasebook:train:9")
     bar.step(NOW)
     bar.logged(VALIDATION)
     bar.step(NOW._replace(step=1201))
     bar.close()
     shown = stream.getvalue()
-    for part in ("Learning [a] vocabulary", "1201/1500", "loss 2.500", "12,346 tokens/s", "left", "BLEU 31.40"):
+    for part in (
+        "Learning [a] vocabulary from phrasebook:train:9",
+        "1201/1500",
+        "loss 2.500",
+        "12,346 tokens/s",
+        "left",
+        "BLEU 31.40",
+    ):
         assert part in shown
 
 

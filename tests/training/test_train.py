@@ -21,11 +21,6 @@ TRAINING = TrainingConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def config(tmp_path):
     """Forty pairs to reverse, ten to be scored on, two too long."""

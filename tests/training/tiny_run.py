@@ -89,7 +89,6 @@ def tiny_model(config, tokenizers, device):
 
 def install(monkeypatch, material=MATERIAL):
     """Let `train` use the tiny corpus and model."""
-    torch.set_num_threads(1)
     monkeypatch.setattr(loop, "open_sources", lambda config, resumed: Sources(None, None, ()))
     monkeypatch.setattr(loop, "open_material", lambda config, *_: (None, replace(material, decoding=config.decoding)))
     monkeypatch.setattr(loop, "_model", tiny_model)

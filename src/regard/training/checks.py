@@ -51,8 +51,6 @@ def _check_model(config: Config) -> None:
         )
     if config.decoding.coverage_penalty and config.model.attention is None:
         raise ConfigError("decoding.coverage_penalty needs attention, and model.attention is none: set it to 0.")
-    if config.data.max_length < 1:
-        raise ConfigError(f"data.max_length is {config.data.max_length}; it must be at least 1.")
     # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
     with torch.device("meta"):
         build_model(config.model, source_size=8, target_size=8)
@@ -69,6 +67,8 @@ def _check_numbers(config: Config) -> None:
     for name in ("label_smoothing", "ema_decay"):
         if not 0 <= getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and below 1.")
+    if config.data.max_length < 1:
+        raise ConfigError(f"data.max_length is {config.data.max_length}; it must be at least 1.")
     if not 0 < settings.learning_rate < math.inf:
         raise ConfigError(f"training.learning_rate is {settings.learning_rate}; it must be above 0 and finite.")
     if not 0 < settings.plateau_factor <= 1:

@@ -104,13 +104,15 @@ class Bar:
             TimeRemainingColumn(compact=True),
             TextColumn("left{task.fields[validation]}"),
         )
-        self._rich = RichProgress(*columns, console=Console(file=cast(IO[str], stream)), refresh_per_second=4)
+        # Rich would take `phrasebook:train:9` for an emoji and `[a].tsv` for a style: what we say is said as it is.
+        console = Console(file=cast(IO[str], stream), emoji=False, markup=False, highlight=False)
+        self._rich = RichProgress(*columns, console=console, refresh_per_second=4)
         self._task: Any = None
         self._validation = ""
 
     def message(self, text: str) -> None:
         """Print it above the bar."""
-        self._rich.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._rich.console.print(text, soft_wrap=True)
 
     def step(self, progress: Progress) -> None:
         """Move the bar."""
