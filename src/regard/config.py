@@ -32,8 +32,10 @@ class TokenizerConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The recurrent network that reads the source."""
+    """The network that reads the source."""
 
+    kind: str = "recurrent"
+    """What reads: regard list encoders."""
     cell: str = "gru"
     """gru or lstm."""
     layers: int = 1
@@ -44,14 +46,18 @@ class EncoderConfig:
     """Read in both directions; states are then twice as wide."""
     residual: bool = False
     """Add each layer's input to its output from the second layer on."""
+    feed_forward: int = 1024
+    """transformer: units of the layer between two looks."""
+    norm: str = "pre"
+    """transformer: normalise before each part of a layer (pre) or after it, as the paper did (post)."""
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The recurrent network that writes the target."""
+    """The network that writes the target."""
 
     kind: str = "bahdanau"
-    """bahdanau (look, then step: the context enters the recurrence) or luong (step, then look)."""
+    """What writes, such as bahdanau (look, then step) or luong (step, then look): regard list decoders."""
     cell: str = "gru"
     """gru or lstm."""
     layers: int = 1
@@ -66,11 +72,17 @@ class DecoderConfig:
     """What stands before the output layer: maxout, tanh, or none."""
     readout_width: int = 256
     """Units of the readout (maxout, tanh)."""
+    start: str = "last"
+    """What the first state is made of: the encoder's last state, or the mean of all its states."""
+    feed_forward: int = 1024
+    """transformer: units of the layer after the looks."""
+    norm: str = "pre"
+    """transformer: normalise before each part of a layer (pre) or after it, as the paper did (post)."""
 
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """How the decoder looks at the encoder's states."""
+    """How a model looks: its decoder at the encoder's states, or a sequence at itself."""
 
     score: str = "additive"
     """How well a query fits a key: regard list scores."""
@@ -79,7 +91,31 @@ class AttentionConfig:
     focus: str = "softmax"
     """How scores become weights: regard list focuses."""
     width: int = 256
-    """Units of the additive score's hidden layer."""
+    """Units of the hidden layer of the scores that have one (additive, concat, tanh)."""
+    heads: int = 1
+    """Looks at once; more than one have learned projections of queries, keys, values and contexts."""
+    groups: int = 0
+    """Heads of keys and values, shared by the heads of queries; 0 for as many, 1 for multi-query attention."""
+    head_width: int = 0
+    """Units of one head; 0 for the query's width over the number of heads."""
+    project: bool = False
+    """Learned projections with one head too."""
+    values: bool = False
+    """Learned projection of the values alone, where there are no others."""
+    temperature: float = 1.0
+    """What scores are divided by: below 1 sharper, above 1 flatter."""
+    learn_temperature: bool = False
+    """Let each head learn a temperature of its own."""
+    window: int = 10
+    """How far local and window reaches see, to each side; the length of a chunk."""
+    stride: int = 4
+    """Distance between what dilated and strided reaches see."""
+    longest: int = 512
+    """Most positions, for the location score and for positions that are learned."""
+    coverage: str = "none"
+    """How a look knows what earlier looks have seen: none, or one of regard list coverages."""
+    pruned: tuple[str, ...] = ()
+    """Heads to leave out, as LAYER.HEAD, both counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +136,11 @@ class ModelConfig:
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     attention: AttentionConfig | None = field(default_factory=AttentionConfig)
     """attention=none: no attention at all; the decoder gets the encoder's last state, one fixed vector."""
+    self_attention: AttentionConfig = field(
+        default_factory=lambda: AttentionConfig(score="scaled-dot", heads=4, project=True)
+    )
+    positions: str = "none"
+    """How a model knows where a token stands: none, or one of regard list positions."""
 
 
 @dataclass(frozen=True)

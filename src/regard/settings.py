@@ -118,18 +118,18 @@ def differences(old: Config, new: Config) -> list[str]:
     ]
 
 
-def describe(kind: type = Config, path: str = "") -> Iterator[Setting]:
+def describe(kind: type = Config, path: str = "", defaults: object = None) -> Iterator[Setting]:
     """Yield every setting with the help that stands under its field."""
     helps = _field_helps(kind)
     hints = typing.get_type_hints(kind)
-    defaults = kind()
+    defaults = kind() if defaults is None else defaults
     for name, hint in hints.items():
         full = f"{path}.{name}" if path else name
         inner = _dataclass_in(hint)
         if inner is not None:
             if name in helps:
                 yield Setting(full, f"a group of settings or {NONE!r}", (), helps[name])
-            yield from describe(inner, full)
+            yield from describe(inner, full, getattr(defaults, name))
         else:
             yield Setting(full, _type_name(hint), getattr(defaults, name), helps[name])
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from regard.attention import Attention, build_attention, focuses, reaches, scores
+from regard.attention import Attention, Carry, build_attention, focuses, reaches, scores
 from regard.config import AttentionConfig
 
 B, T, S, D, A = 3, 5, 7, 11, 13
@@ -30,7 +30,7 @@ def inputs():
 
 def test_weights_are_a_distribution_over_what_is_real(attention, inputs):
     query, states, mask = inputs
-    weights = attention(query, attention.remember(states, mask)).weights
+    weights = attention(query, attention.remember(states, mask)).weights[:, :, 0]
     assert (weights >= 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, T, dtype=torch.float64))
     assert (weights[~mask[:, None].expand_as(weights)] == 0).all()
@@ -38,7 +38,8 @@ def test_weights_are_a_distribution_over_what_is_real(attention, inputs):
 
 def test_context_is_the_weighted_sum_of_the_states(attention, inputs):
     query, states, mask = inputs
-    context, weights = attention(query, attention.remember(states, mask))
+    context, weights, _, _ = attention(query, attention.remember(states, mask))
+    weights = weights[:, :, 0]
     for b, t in itertools.product(range(B), range(T)):
         expected = sum(weights[b, t, s] * states[b, s] for s in range(S) if mask[b, s])
         torch.testing.assert_close(context[b, t], expected)
@@ -71,7 +72,7 @@ def test_stepwise_equals_all_at_once(attention, inputs):
     query, states, mask = inputs
     memory = attention.remember(states, mask)
     whole = attention(query, memory)
-    steps = [attention(query[:, t : t + 1], memory, first=t) for t in range(T)]
+    steps = [attention(query[:, t : t + 1], memory, Carry(t)) for t in range(T)]
     torch.testing.assert_close(whole.context, torch.cat([step.context for step in steps], dim=1))
     torch.testing.assert_close(whole.weights, torch.cat([step.weights for step in steps], dim=1))
 
@@ -82,7 +83,7 @@ def test_a_fully_masked_row_is_zero_forward_and_backward(attention, inputs):
     mask[1] = False
     query.requires_grad_()
     states.requires_grad_()
-    context, weights = attention(query, attention.remember(states, mask))
+    context, weights, _, _ = attention(query, attention.remember(states, mask))
     assert (context[1] == 0).all()
     assert (weights[1] == 0).all()
     context.square().sum().backward()

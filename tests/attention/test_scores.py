@@ -5,9 +5,7 @@ import torch
 from torch.nn import functional
 
 from regard.attention import Memory, build_attention, scores
-from regard.attention.base import Attention
-from regard.attention.focus import Softmax
-from regard.attention.reach import Everywhere
+from regard.attention.base import Focused, Sizes
 from regard.config import AttentionConfig
 from regard.errors import ConfigError
 from regard.masks import from_lengths, masked_softmax
@@ -47,10 +45,10 @@ def test_every_score_has_a_naive_reference():
 def test_equals_the_equation(name):
     torch.manual_seed(1)
     query_width = D if "dot" in name else Q
-    score = scores[name](query_width, D, A).double()
+    score = scores[name](Sizes(query_width, D, hidden=A)).double()
     query = torch.randn(B, T, query_width, dtype=torch.float64)
     states = torch.randn(B, S, D, dtype=torch.float64)
-    got = score(query, score.keys(states))
+    got = score(query[:, None], score.keys(states[:, None]))[:, 0]
     for b in range(B):
         for t in range(T):
             for s in range(S):
@@ -86,11 +84,8 @@ def test_a_misspelt_score_is_told_the_nearest():
 def test_worked_example_context():
     """States [1, 1] and [2, 0] under weights 0.3 and 0.7."""
 
-    class Given(Softmax):
-        def forward(self, scores, allowed):
-            return torch.tensor([[[0.3, 0.7]]])
-
-    look = Attention(scores["dot"](2, 2, 1), Everywhere(), Given())
+    look = build_attention(AttentionConfig("dot"), 2, 2)
+    look.focus.forward = lambda scores, allowed, last=None: Focused(torch.tensor([[[[0.3, 0.7]]]]))
     states = torch.tensor([[[1.0, 1.0], [2.0, 0.0]]])
     context = look(torch.ones(1, 1, 2), look.remember(states, torch.ones(1, 2, dtype=torch.bool))).context
     torch.testing.assert_close(context, torch.tensor([[[1.70, 0.30]]]))
@@ -103,11 +98,11 @@ def test_worked_example_softmax():
 
 def test_worked_example_tanh():
     """tanh(W1 h + W2 s), read off the additive score one component at a time."""
-    score = scores["additive"](2, 2, 2)
+    score = scores["additive"](Sizes(2, 2, hidden=2))
     with torch.no_grad():
         score.U_a.weight.copy_(torch.tensor([[0.5, -0.3], [0.2, 0.4]]))
         score.W_a.weight.copy_(torch.tensor([[0.1, 0.2], [-0.3, 0.1]]))
-    h, s = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[0.5, 1.0]]])
+    h, s = torch.tensor([[[[1.0, 2.0]]]]), torch.tensor([[[[0.5, 1.0]]]])
     for component, expected in enumerate((0.149, 0.740)):
         with torch.no_grad():
             score.v_a.weight.copy_(torch.eye(2)[[component]])
@@ -121,5 +116,5 @@ def test_worked_example_dot():
     states = torch.tensor([[[0.0, 1.0, 1.0], [5.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 5.0, 1.0]]])
     memory = look.remember(states, torch.ones(1, 4, dtype=torch.bool))
     assert isinstance(memory, Memory)
-    assert look.score(query, memory.keys).flatten().tolist() == [15, 60, 15, 35]
+    assert look.score(query[:, None], memory.keys).flatten().tolist() == [15, 60, 15, 35]
     torch.testing.assert_close(look(query, memory).context, torch.tensor([[[5.0, 0.0, 1.0]]]))

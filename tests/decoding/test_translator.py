@@ -144,8 +144,8 @@ def test_stream_reads_no_further_ahead_than_it_may():
 
 
 def test_a_streamed_translation_is_one_line():
-    letters = Characters(["\n", "\u2028", "a", "b"])
-    translator = make(tokenizers=Tokenizers(letters, letters), options=DecodingConfig(beam=4, min_length=6))
+    letters = Characters(["\n", "\u2028"])
+    translator = make(tokenizers=Tokenizers(letters, letters), options=DecodingConfig(beam=4, min_length=20))
     raw = translator.translate(["ab", "ba", "abba", "b"] * 4, n_best=4)
     assert any("\n" in t.text for first in raw for t in (first, *first.n_best))
     for translation in translator.stream(["ab\r\n", "ba", "abba\n", "b\n"] * 4, n_best=4):

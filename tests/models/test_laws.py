@@ -13,7 +13,7 @@ from regard.layers.cells import cells
 from regard.layers.readout import readouts
 from regard.masks import from_lengths
 from regard.models.build import build_model
-from regard.models.recurrent import decoders
+from regard.models.registries import decoders
 from regard.models.seq2seq import Seq2Seq, reversal
 from regard.presets import preset, presets
 
@@ -59,7 +59,7 @@ def variants() -> dict[str, ModelConfig]:
     for kind, attention in itertools.product(decoders, (None, AttentionConfig())):
         found[f"shallow {kind} {'attention' if attention else 'fixed'}"] = shrunk(
             ModelConfig(
-                encoder=EncoderConfig("lstm", layers=3, bidirectional=False),
+                encoder=EncoderConfig(cell="lstm", layers=3, bidirectional=False),
                 decoder=DecoderConfig(kind, "lstm", layers=2, readout="tanh"),
                 attention=attention,
             )

@@ -1,30 +1,43 @@
-"""Attention mechanisms: every score, reach and focus, and their composition."""
+"""Attention mechanisms: every score, reach, focus, position encoding and coverage, and their composition."""
 
-from regard.attention import focus, reach, score
-from regard.attention.base import Attended, Attention, Focus, Memory, Reach, Score, focuses, reaches, scores
-from regard.config import AttentionConfig
+from regard.attention import coverage, focus, positions, reach, score
+from regard.attention.attention import Attention, add_extras, join_extras
+from regard.attention.base import (
+    Attended,
+    Carry,
+    Extras,
+    Focus,
+    Memory,
+    Reach,
+    Score,
+    Sizes,
+    coverages,
+    focuses,
+    reaches,
+    scores,
+)
+from regard.attention.build import build_attention
 
 __all__ = [
     "Attended",
     "Attention",
+    "Carry",
+    "Extras",
     "Focus",
     "Memory",
     "Reach",
     "Score",
+    "Sizes",
+    "add_extras",
     "build_attention",
+    "coverage",
+    "coverages",
     "focus",
     "focuses",
+    "join_extras",
+    "positions",
     "reach",
     "reaches",
     "score",
     "scores",
 ]
-
-
-def build_attention(config: AttentionConfig, query_width: int, state_width: int) -> Attention:
-    """Put together the parts that a configuration names."""
-    return Attention(
-        scores[config.score](query_width, state_width, config.width),
-        reaches[config.reach](),
-        focuses[config.focus](),
-    )

@@ -1,89 +1,214 @@
-"""Attention = score × reach × focus: the three parts, what they yield, and their composition.
+"""Attention = score × reach × focus: the contracts of the parts, and what passes between them.
 
 weights = focus(score(query, memory.keys) restricted to reach),  context = weights @ memory.values
+
+Inside the parts every tensor has an axis of heads, H for queries and G for keys (G divides H; a mechanism with one head
+has H = G = 1). Parts keep no state: what one look leaves for the next is in the `Carry` that the caller hands on.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import nn
 
 from regard.registry import Registry
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 class Memory(NamedTuple):
     """What can be looked at: made once per sentence by `Attention.remember`, read at every step."""
 
-    keys: Float[Tensor, "B S K"]
-    values: Float[Tensor, "B S V"]
+    keys: Float[Tensor, "B G S K"]
+    values: Float[Tensor, "B G S V"]
     mask: Bool[Tensor, "B S"]
+    fertility: Float[Tensor, "B S"] | None = None
+    """How often each position may be looked at, where the coverage learns that (Tu et al. 2016)."""
+
+
+class Carry(NamedTuple):
+    """What a look leaves for the next one of the same sequence."""
+
+    position: int = 0
+    """Where the next query stands in its sequence."""
+    last: Float[Tensor, "B H S"] | None = None
+    """The weights of the last look; kept for a focus that goes on from there."""
+    covered: Float[Tensor, "B H S"] | None = None
+    """The sum of the weights of all looks; kept for coverage."""
+
+
+class Extras(NamedTuple):
+    """What a look tells the loss beside its context, summed over heads and layers; None where it tells nothing."""
+
+    log_prob: Float[Tensor, "B T"] | None = None
+    """Log-probability of what was sampled (hard attention)."""
+    entropy: Float[Tensor, "B T"] | None = None
+    """Entropy of what it was sampled from (hard attention)."""
+    overlap: Float[Tensor, "B T"] | None = None
+    """How much of the look went where earlier looks had gone (coverage)."""
 
 
 class Attended(NamedTuple):
     """What a look yields."""
 
     context: Float[Tensor, "B T V"]
-    weights: Float[Tensor, "B T S"]
+    weights: Float[Tensor, "B T H S"] | None
+    """None where they were not asked for and need not exist."""
+    carry: Carry
+    extras: Extras = Extras()
+
+
+class Sizes(NamedTuple):
+    """What a part is built for."""
+
+    query: int
+    """Width of a query, of one head."""
+    key: int
+    """Width of a state that keys are made of, of one head."""
+    heads: int = 1
+    groups: int = 1
+    """Heads of keys and values; each serves heads / groups heads of queries."""
+    hidden: int = 256
+    """Units of the hidden layer of scores that have one."""
+    window: int = 10
+    """How far a local reach sees, to each side."""
+    stride: int = 4
+    """Distance between what a dilated or strided reach sees."""
+    longest: int = 512
+    """Most positions that a part with something learned for each of them can handle."""
+    raw_query: int = 0
+    """Width of a query before it is split into heads (reaches that predict where to look read that)."""
+    causal: bool = False
+    """Whether only the past of the same sequence may be looked at."""
 
 
 class Score(nn.Module, ABC):
     """How well a query fits a key."""
 
-    def __init__(self, query_width: int, state_width: int, width: int) -> None:
-        """`width` is the hidden width of scores that have one; the others ignore it."""
+    dotted: ClassVar[bool] = False
+    """Whether it is an inner product of query and key, so that turning both by their positions has a meaning."""
+    of_itself: ClassVar[bool] = True
+    """Whether it has a meaning where a sequence looks at itself."""
+    key_width: int
+    """Width of the keys it makes."""
+
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
 
     @abstractmethod
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S K"]:
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
         """Compute whatever does not depend on the query: done once per sentence."""
 
     @abstractmethod
-    def forward(self, query: Float[Tensor, "B T Q"], keys: Float[Tensor, "B S K"]) -> Float[Tensor, "B T S"]:
-        """Score every key for every query."""
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+        """Score every key for every query; keys are those that `keys` made, repeated where groups are fewer."""
 
 
-class Reach(nn.Module, ABC):
-    """Which keys may be looked at."""
+class Block(NamedTuple):
+    """Some queries, and all the keys that any of them may look at."""
+
+    queries: slice
+    """Of the queries at hand, counted from the first of them."""
+    keys: slice | Int[Tensor, " N"]
+
+
+class Reach(nn.Module):
+    """Which keys may be looked at, by position alone: the queries are those of positions `first` and on.
+
+    A reach that is short says so by `blocks`: whatever a block leaves out is never computed.
+    """
+
+    of_itself: ClassVar[bool] = True
+    """Whether it has a meaning where a sequence looks at itself."""
+    of_another: ClassVar[bool] = False
+    """Whether it has a meaning where a sequence looks at another one."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.causal = sizes.causal
+
+    def blocks(self, first: int, steps: int, size: int) -> Iterator[Block]:
+        """Cut `steps` queries into blocks, given `size` keys; all queries are in exactly one block, in order."""
+        yield Block(slice(0, steps), slice(0, size))
+
+    def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, " N"]) -> Bool[Tensor, "T N"] | None:
+        """Say which of these positions may look at which; None if all may look at all."""
+        return keys <= queries[:, None] if self.causal else None
+
+
+class Window(NamedTuple):
+    """The keys around a centre, for each query its own."""
+
+    positions: Int[Tensor, "B T N"]
+    """Which keys; those that are not allowed may be any."""
+    allowed: Bool[Tensor, "B T N"]
+    factor: Float[Tensor, "B T N"] | None = None
+    """What the weights are multiplied by, once they are normalised."""
+
+
+class LocalReach(Reach):
+    """A reach whose window goes by the content: the centre may depend on the query and on the source's length."""
+
+    of_itself = False
+    of_another = True
 
     @abstractmethod
-    def forward(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Bool[Tensor, "B #T S"]:
-        """Return what each query may look at; `first` is the position of the first query in its sequence."""
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Window:
+        """Find the window of each query; the query is the whole one, before it is split into heads."""
+
+
+class Focused(NamedTuple):
+    """What a focus makes of scores."""
+
+    weights: Float[Tensor, "B H T S"]
+    log_prob: Float[Tensor, "B H T"] | None = None
+    entropy: Float[Tensor, "B H T"] | None = None
 
 
 class Focus(nn.Module, ABC):
     """How scores become weights: non-negative, zero where not allowed, of sum one where anything is allowed."""
 
+    goes_on: ClassVar[bool] = False
+    """Whether it needs the weights of the look before: queries are then taken one after the other."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+
     @abstractmethod
-    def forward(self, scores: Float[Tensor, "B T S"], allowed: Bool[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
-        """Turn each row of scores into weights."""
+    def forward(
+        self,
+        scores: Float[Tensor, "B H T S"],
+        allowed: Bool[Tensor, "B #H #T S"],
+        last: Float[Tensor, "B H S"] | None = None,
+    ) -> Focused:
+        """Turn each row of scores into weights; `last` is given to a focus that goes on from it."""
+
+
+class Coverage(nn.Module, ABC):
+    """How a look knows what earlier looks have seen."""
+
+    def __init__(self, sizes: Sizes, key_width: int) -> None:
+        """`key_width` is that of the keys that a score makes."""
+        super().__init__()
+
+    def fertility(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S"] | None:
+        """Say how often each state may be looked at, where that is learned."""
+        return None
+
+    @abstractmethod
+    def forward(
+        self, keys: Float[Tensor, "B H S K"], covered: Float[Tensor, "B H S"], fertility: Float[Tensor, "B S"] | None
+    ) -> Float[Tensor, "B H S K"]:
+        """Let the keys tell how much they were looked at."""
 
 
 scores: Registry[type[Score]] = Registry("attention score", "scores")
 reaches: Registry[type[Reach]] = Registry("attention reach", "reaches")
 focuses: Registry[type[Focus]] = Registry("attention focus", "focuses")
+coverages: Registry[type[Coverage]] = Registry("coverage", "coverages")
 
 
-class Attention(nn.Module):
-    """A weighted sum of the memory's values that depends on a query. Keeps no state between calls."""
-
-    def __init__(self, score: Score, reach: Reach, focus: Focus) -> None:
-        super().__init__()
-        self.score = score
-        self.reach = reach
-        self.focus = focus
-
-    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Project the keys, once; the states themselves are the values.
-
-        Padding is erased rather than trusted: a weight of zero on a state that is not finite would still be NaN.
-        """
-        real = states.masked_fill(~mask[..., None], 0.0)
-        return Memory(self.score.keys(real), real, mask)
-
-    def forward(self, query: Float[Tensor, "B T Q"], memory: Memory, first: int = 0) -> Attended:
-        """Look at the memory with every query; the first of them stands at position `first` of its sequence."""
-        allowed = self.reach(query, memory.mask, first)
-        weights = self.focus(self.score(query, memory.keys), allowed)
-        return Attended(torch.bmm(weights, memory.values), weights)
+def positions_of(index: slice | Tensor, size: int, device: torch.device) -> Int[Tensor, " N"]:
+    """Return the positions that an index of a block stands for."""
+    return index if isinstance(index, Tensor) else torch.arange(*index.indices(size), device=device)

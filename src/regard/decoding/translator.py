@@ -193,11 +193,11 @@ class Translator:
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 tokens, real = (part.to(self.device) for part in pad_sources([targets[row] for row in rows]))
-                taught = self.model.decoder.teach(_shift(tokens), self.model.encode(source, mask))
+                taught = self.model.decoder.teach(_shift(tokens), self.model.encode(source, mask), look)
                 # Padding takes no part in the widest product there is, the one over the vocabulary.
                 every = self.model.decoder.project(taught.features[real]).float().log_softmax(dim=-1)
                 chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
-                weights = taught.weights.float().cpu() if look else torch.zeros(len(rows), 0)
+                weights = torch.zeros(len(rows), 0) if taught.weights is None else taught.weights.float().cpu()
             log_probs = torch.split(chosen, [len(targets[row]) for row in rows])
             for row, own, looks in zip(rows, log_probs, weights, strict=True):
                 looks = looks[: len(targets[row]), ..., : len(sources[row])] if look else looks

@@ -3,10 +3,11 @@
 import torch
 from torch import nn
 
-from regard.config import DecoderConfig
+from regard.config import ModelConfig
 from regard.layers.readout import readouts
 from regard.models.protocol import Taught
-from regard.models.recurrent import Parts, RecurrentDecoder, RecurrentState, decoders
+from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.registries import Parts, decoders
 from regard.shapes import Int, Tensor
 
 
@@ -24,29 +25,28 @@ class BahdanauDecoder(RecurrentDecoder):
     Differs from the paper: see the cells and readouts; the paper has one layer.
     """
 
-    def __init__(self, config: DecoderConfig, parts: Parts) -> None:
-        embedded_width = parts.embedding.embedding_dim
-        super().__init__(config, parts, embedded_width)
-        self.context_inputs = nn.Linear(parts.state_width, self.layers[0].input_size, bias=False)
-        widths = [config.width, embedded_width, parts.state_width]
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        embedded_width, config = parts.embedding.embedding_dim, model.decoder
+        super().__init__(model, parts, embedded_width)
+        self.context_inputs = nn.Linear(self.context_width, self.layers[0].input_size, bias=False)
+        widths = [config.width, embedded_width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
-        self._make_output(parts)
+        self._make_output(model, parts)
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
-        embedded = self.dropout(self.embedding(tokens))
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens, state.carry.position))
         inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         # Without attention the context never changes: its part of the input is computed once.
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
-        states, contexts, weights = [], [], []
+        states, looks = [], []
         for t, entering in enumerate(inputs):
-            context, looked = self._look(state.cells[-1].hidden[:, None], state)
-            seen = self.context_inputs(context[:, 0]) if fixed is None else fixed
+            attended = self._look(state.cells[-1].hidden[:, None], state, look)
+            seen = self.context_inputs(attended.context[:, 0]) if fixed is None else fixed
             layers, top = self._climb(entering + seen, state.cells, scales, t)
-            state = state._replace(cells=layers, position=state.position + 1)
+            state = state._replace(cells=layers, carry=attended.carry)
             states.append(top)
-            contexts.append(context)
-            weights.append(looked)
-        parts = [torch.stack(states, dim=1), embedded, torch.cat(contexts, dim=1)]
-        features = self.dropout(self.readout(parts))
-        return Taught(features, torch.cat(weights, dim=1)), state
+            looks.append(attended)
+        contexts = torch.cat([attended.context for attended in looks], dim=1)
+        features = self.dropout(self.readout([torch.stack(states, dim=1), embedded, contexts]))
+        return self._taught(features, looks, state), state

@@ -1,11 +1,15 @@
-"""How a decoder's first state comes from the encoder's last ones."""
+"""How a decoder's first state comes from what the encoder yields."""
 
 import torch
 from torch import nn
 
-from regard.config import DecoderConfig, EncoderConfig
+from regard.config import DecoderConfig
+from regard.errors import ConfigError
 from regard.layers.cells import CellState
+from regard.models.protocol import Encoded, Summary
 from regard.shapes import Float, Tensor
+
+STARTS = ("last", "mean")
 
 
 class Bridge(nn.Module):
@@ -16,26 +20,36 @@ class Bridge(nn.Module):
     two directions `h` is that of the backward one, which has just read the first word (Bahdanau et al. 2014, appendix
     A.2.2); without attention it is both, since nothing else of the source gets through. An LSTM's memory starts
     likewise, or from zero where the encoder has none. A deeper decoder starts its upper layers all from the topmost.
+    With `start="mean"`, `h` is the mean of all states instead (Sennrich et al. 2017). Without an encoder (a language
+    model) everything starts from zero.
     """
 
-    def __init__(self, encoder: EncoderConfig, decoder: DecoderConfig, has_attention: bool) -> None:
+    def __init__(self, summary: Summary, state_width: int, decoder: DecoderConfig, has_attention: bool) -> None:
         super().__init__()
-        self.encoder_layers = encoder.layers
+        if decoder.start not in STARTS:
+            raise ConfigError(f"model.decoder.start must be one of {', '.join(STARTS)}, got {decoder.start!r}.")
+        self.of_mean = decoder.start == "mean" and summary.layers > 0
+        self.width = decoder.width
+        self.encoder_layers = 1 if self.of_mean else summary.layers
         self.decoder_layers = decoder.layers
-        both = encoder.bidirectional and not has_attention
-        self.read_width = encoder.width * (2 if both else 1)
+        both = summary.directions == 2 and not has_attention
+        self.read_width = state_width if self.of_mean else summary.width * (2 if both else 1)
         self.has_memory = decoder.cell == "lstm"
-        self.reads_memory = encoder.cell == "lstm"
-        alike = (encoder.cell, encoder.width, encoder.bidirectional) == (decoder.cell, decoder.width, False)
+        self.reads_memory = summary.has_memory and not self.of_mean
+        alike = (summary.cell, summary.width, summary.directions) == (decoder.cell, decoder.width, 1)
         kinds = 1 + (self.has_memory and self.reads_memory)
         self.W_s = (
             None
-            if alike and decoder.kind == "luong"
+            if (alike and decoder.kind == "luong" and not self.of_mean) or not self.encoder_layers
             else nn.ModuleList(nn.Linear(self.read_width, decoder.width) for _ in range(kinds * decoder.layers))
         )
 
-    def forward(self, summary: Float[Tensor, "B L E"]) -> tuple[CellState, ...]:
+    def forward(self, encoded: Encoded) -> tuple[CellState, ...]:
         """Return the first state of every decoder layer."""
+        if not self.encoder_layers:
+            zero = encoded.states.new_zeros(encoded.states.shape[0], self.width)
+            return (CellState(zero, zero if self.has_memory else None),) * self.decoder_layers
+        summary = mean_state(encoded)[:, None] if self.of_mean else encoded.summary
         states = []
         for layer in range(self.decoder_layers):
             beside = min(layer + max(self.encoder_layers - self.decoder_layers, 0), self.encoder_layers - 1)
@@ -53,3 +67,9 @@ class Bridge(nn.Module):
         if self.W_s is None:
             return final
         return torch.tanh(self.W_s[number](final[:, -self.read_width :]))
+
+
+def mean_state(encoded: Encoded) -> Float[Tensor, "B D"]:
+    """Return the mean of the real states of each row."""
+    real = encoded.states.masked_fill(~encoded.mask[..., None], 0.0)
+    return real.sum(dim=1) / encoded.mask.sum(dim=1, keepdim=True).clamp(min=1)

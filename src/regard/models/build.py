@@ -3,14 +3,15 @@
 import torch
 from torch import nn
 
-from regard.attention import build_attention
+from regard.attention.heads import HeadLinear
+from regard.attention.positions import Position, PositionSizes, positions
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.models import bahdanau, luong  # noqa: F401 (importing them registers them)
-from regard.models.bridge import Bridge
-from regard.models.encoder import RecurrentEncoder
-from regard.models.recurrent import Parts, decoders
+from regard.layers.embedding import Embedding
+from regard.models import bahdanau, luong, nothing  # noqa: F401 (importing them registers them)
+from regard.models import encoder as recurrent_encoder  # noqa: F401
+from regard.models.registries import Parts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq
 
 PAD = 0
@@ -21,25 +22,30 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
     """Make the model that a configuration describes; weights are drawn from torch's generator."""
     _check(config, source_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
-    source_embedding = nn.Embedding(source_size, config.embedding, padding_idx=PAD)
-    encoder = RecurrentEncoder(config.encoder, config.embedding, dropout)
+    position = _position(config)
+    scaled = position is not None or "transformer" in (config.encoder.kind, config.decoder.kind)
+    reads = config.encoder.kind != "none"
+    source_embedding = Embedding(source_size, config.embedding, PAD, position, scaled) if reads else None
+    encoder = encoders[config.encoder.kind](config, dropout)
     parts = Parts(
         embedding=source_embedding
-        if config.tie == "all"
-        else nn.Embedding(target_size, config.embedding, padding_idx=PAD),
-        attention=None
-        if config.attention is None
-        else build_attention(config.attention, config.decoder.width, encoder.state_width),
-        bridge=Bridge(config.encoder, config.decoder, config.attention is not None),
+        if config.tie == "all" and source_embedding is not None
+        else Embedding(target_size, config.embedding, PAD, position, scaled),
         dropout=dropout,
         state_width=encoder.state_width,
+        summary=encoder.summary,
         target_size=target_size,
-        tie_output=config.tie != "none",
     )
-    decoder = decoders[config.decoder.kind](config.decoder, parts)
+    decoder = decoders[config.decoder.kind](config, parts)
     model = Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
     initialise(model)
     return model
+
+
+def _position(config: ModelConfig) -> Position | None:
+    if config.positions == "none" or not positions[config.positions].absolute:
+        return None
+    return positions[config.positions](PositionSizes(config.embedding, longest=config.self_attention.longest))
 
 
 def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
@@ -62,6 +68,11 @@ def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
             "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
             "saw: take model.decoder.readout=tanh, or model.attention=none."
         )
+    if config.encoder.kind == "none" and config.attention is not None:
+        raise ConfigError(
+            "model.encoder.kind=none makes a language model, which has no source to look at: set model.attention=none "
+            "(model.self_attention is how it looks at its own past)."
+        )
     sizes = {
         "model.embedding": config.embedding,
         "model.encoder.width": config.encoder.width,
@@ -81,10 +92,15 @@ def initialise(model: nn.Module) -> None:
     """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
 
     Embeddings are normal with the variance that makes a sum over their width one; an LSTM's forget gate starts open
-    (bias 1, Gers et al. 2000). The papers drew small uniform or Gaussian weights; these need no tuning.
+    (bias 1, Gers et al. 2000). The papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps
+    of single heads and positions have drawn their own.
     """
+    of_own = (nn.LayerNorm, HeadLinear, Position)
+    kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
     for name, parameter in model.named_parameters():
         kind = name.rsplit(".", 2)[-2:]
+        if id(parameter) in kept:
+            continue
         if "embedding" in kind[0]:
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
             parameter[PAD].zero_()

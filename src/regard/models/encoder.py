@@ -4,29 +4,33 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from regard.config import EncoderConfig
+from regard.config import ModelConfig
 from regard.layers.cells import cells
 from regard.layers.dropout import Dropout
-from regard.models.protocol import Encoded
+from regard.models.protocol import Encoded, Encoder, Summary
+from regard.models.registries import encoders
 from regard.shapes import Bool, Float, Tensor
 
 
-class RecurrentEncoder(nn.Module):
+@encoders.register("recurrent")
+class RecurrentEncoder(Encoder):
     r"""States of a recurrent network over the source; with two directions, `h_j = [→h_j; ←h_j]` (Bahdanau et al. 2014).
 
     Padding is never read: a row's states and final states depend on its real positions alone. With `residual`, the
     input of a layer is added to its output from the second layer on (Wu et al. 2016, section 3.1).
     """
 
-    def __init__(self, config: EncoderConfig, input_width: int, dropout: Dropout) -> None:
+    def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
         super().__init__()
+        config = model.encoder
         directions = 2 if config.bidirectional else 1
         self.state_width = config.width * directions
+        self.summary = Summary(config.cell, config.layers, config.width, directions)
         self.residual = config.residual
         self.dropout = dropout
         self.layers = nn.ModuleList(
             cells[config.cell].networks(
-                input_width if layer == 0 else self.state_width,
+                model.embedding if layer == 0 else self.state_width,
                 config.width,
                 batch_first=True,
                 bidirectional=config.bidirectional,

@@ -3,10 +3,12 @@
 import torch
 from torch import nn
 
-from regard.config import DecoderConfig
+from regard.attention import Attended
+from regard.config import ModelConfig
 from regard.layers.readout import readouts
 from regard.models.protocol import Taught
-from regard.models.recurrent import Parts, RecurrentDecoder, RecurrentState, decoders
+from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.registries import Parts, decoders
 from regard.shapes import Float, Int, Tensor
 
 
@@ -24,50 +26,52 @@ class LuongDecoder(RecurrentDecoder):
     Differs from the paper: the output layer has a bias.
     """
 
-    def __init__(self, config: DecoderConfig, parts: Parts) -> None:
-        super().__init__(config, parts, parts.embedding.embedding_dim)
-        widths = [config.width] if self.attention is None else [config.width, parts.state_width]
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__(model, parts, parts.embedding.embedding_dim)
+        config = model.decoder
+        widths = [config.width] if self.attention is None else [config.width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
         self.fed_inputs = (
             nn.Linear(self.readout.output_width, self.layers[0].input_size, bias=False)
             if config.input_feeding
             else None
         )
-        self._make_output(parts)
+        self._make_output(model, parts)
 
     def _fed_width(self) -> int:
         return 0 if self.fed_inputs is None else self.fed_inputs.in_features
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
-        embedded = self.dropout(self.embedding(tokens))
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens, state.carry.position))
         if self.fed_inputs is None and tokens.shape[1] > 1:
-            return self._run_at_once(embedded, state)
+            return self._run_at_once(embedded, state, look)
         inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
-        features, weights = [], []
+        features, looks = [], []
         for t, entering in enumerate(inputs):
             fed = entering if self.fed_inputs is None else entering + self.fed_inputs(state.fed)
             layers, top = self._climb(fed, state.cells, scales, t)
-            state = state._replace(cells=layers)
-            attentional, looked = self._merge(top[:, None], state)
+            attentional, attended = self._merge(top[:, None], state, look)
             fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
-            state = state._replace(fed=fed_on, position=state.position + 1)
+            state = state._replace(cells=layers, fed=fed_on, carry=attended.carry)
             features.append(attentional)
-            weights.append(looked)
-        return Taught(self.dropout(torch.cat(features, dim=1)), torch.cat(weights, dim=1)), state
+            looks.append(attended)
+        return self._taught(self.dropout(torch.cat(features, dim=1)), looks, state), state
 
-    def _run_at_once(self, embedded: Float[Tensor, "B T E"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
+    def _run_at_once(
+        self, embedded: Float[Tensor, "B T E"], state: RecurrentState, look: bool
+    ) -> tuple[Taught, RecurrentState]:
         outputs = embedded
         for depth, layer in enumerate(self.layers):
             entering = outputs if depth == 0 else self.dropout(outputs)
             outputs = layer.run(entering, state.cells[depth])
             if self.residual and depth > 0:
                 outputs = outputs + entering
-        features, weights = self._merge(outputs, state)
+        features, attended = self._merge(outputs, state, look)
         # Training ends here: the state after a whole target is of no use to anyone.
-        return Taught(self.dropout(features), weights), state
+        return self._taught(self.dropout(features), [attended], state), state
 
-    def _merge(self, hidden: Float[Tensor, "B T D"], state: RecurrentState) -> tuple[Tensor, Tensor]:
-        context, weights = self._look(hidden, state)
-        parts = [hidden] if self.attention is None else [hidden, context]
-        return self.readout(parts), weights
+    def _merge(self, hidden: Float[Tensor, "B T D"], state: RecurrentState, look: bool) -> tuple[Tensor, Attended]:
+        attended = self._look(hidden, state, look)
+        parts = [hidden] if self.attention is None else [hidden, attended.context]
+        return self.readout(parts), attended

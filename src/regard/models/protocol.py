@@ -5,6 +5,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from torch import nn
 
+from regard.attention import Extras
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -15,6 +16,33 @@ class Encoded(NamedTuple):
     mask: Bool[Tensor, "B S"]
     summary: Float[Tensor, "B L E"]
     """The final state of each layer, from below (an LSTM's cell states follow its hidden ones, as further layers)."""
+
+
+class Summary(NamedTuple):
+    """What an encoder's summary holds."""
+
+    cell: str
+    """The kind of cell whose final states it is; empty if it is no cell's."""
+    layers: int
+    width: int
+    """Of one direction."""
+    directions: int = 1
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether the memories of LSTM cells follow the hidden states."""
+        return self.cell == "lstm"
+
+
+class Encoder(nn.Module, ABC):
+    """Reads a source that is embedded already."""
+
+    state_width: int
+    summary: Summary
+
+    @abstractmethod
+    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+        """Read the embedded source; a row's result depends on its real positions alone."""
 
 
 State = TypeVar("State")
@@ -35,7 +63,10 @@ class Taught(NamedTuple):
 
     features: Float[Tensor, "B T D"]
     """What the output layer reads: `project` makes logits of it, for all positions or only those that count."""
-    weights: Float[Tensor, "B T L H S"]
+    weights: Float[Tensor, "B T L H S"] | None
+    """Where it looked, per layer and head; None where that was not asked for and need not exist."""
+    extras: Extras = Extras()
+    """What the looks tell the loss."""
 
 
 class Decoder(nn.Module, ABC, Generic[State]):
@@ -57,10 +88,11 @@ class Decoder(nn.Module, ABC, Generic[State]):
         """Return the state whose row n is row `rows[n]` of the given one; rows may repeat or be left out."""
 
     @abstractmethod
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens (the start mark first), in parallel wherever the model allows.
 
-        Position t equals what `step` gives after reading `tokens[:, :t + 1]`.
+        Position t equals what `step` gives after reading `tokens[:, :t + 1]`. Without `look`, weights are made only
+        where they are needed on the way.
         """
 
     @abstractmethod

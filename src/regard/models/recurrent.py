@@ -1,19 +1,18 @@
 """What the recurrent decoders share: embeddings, layers, a way to look, a readout and the output layer."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+import torch
 from torch import nn
 
-from regard.attention import Attention, Memory
-from regard.config import DecoderConfig
-from regard.errors import ConfigError
+from regard.attention import Attended, Attention, Carry, Memory, build_attention, join_extras
+from regard.config import ModelConfig
 from regard.layers.cells import Cell, CellState, cells
-from regard.layers.dropout import Dropout
 from regard.layers.readout import Readout
 from regard.models.bridge import Bridge
+from regard.models.output import make_output
 from regard.models.protocol import Decoder, Encoded, Step, Taught
-from regard.registry import Registry
+from regard.models.registries import Parts
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -24,26 +23,13 @@ class RecurrentState(NamedTuple):
     """One for each layer, from below."""
     memory: Memory | None
     """What can be looked at; None without attention."""
+    carry: Carry
+    """What the last look left for the next."""
     fixed: Float[Tensor, "B E"]
     """The encoder's last state: what a decoder without attention has of the source."""
     fed: Float[Tensor, "B F"]
     """What the step before feeds into this one (of no width without input feeding)."""
     mask: Bool[Tensor, "B S"]
-    position: int
-    """How many steps were taken."""
-
-
-class Parts(NamedTuple):
-    """The pieces that `regard.models.build` makes a recurrent decoder of."""
-
-    embedding: nn.Embedding
-    attention: Attention | None
-    bridge: Bridge
-    dropout: Dropout
-    state_width: int
-    """Width of the encoder's states."""
-    target_size: int
-    tie_output: bool
 
 
 class RecurrentDecoder(Decoder[RecurrentState]):
@@ -51,12 +37,18 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     readout: Readout
 
-    def __init__(self, config: DecoderConfig, parts: Parts, first_width: int) -> None:
+    def __init__(self, model: ModelConfig, parts: Parts, first_width: int) -> None:
         """`first_width` is the width of what enters the lowest layer at every step outside the recurrence."""
         super().__init__()
+        config = model.decoder
         self.embedding = parts.embedding
-        self.attention = parts.attention
-        self.bridge = parts.bridge
+        self.attention: Attention | None = None
+        self.context_width = parts.summary.width * parts.summary.directions
+        if model.attention is not None:
+            self.attention = build_attention(model.attention, config.width, parts.state_width)
+            self.context_width = self.attention.context_width
+        self.bridge = Bridge(parts.summary, parts.state_width, config, self.attention is not None)
+        self.summary = parts.summary
         self.dropout = parts.dropout
         self.residual = config.residual
         widths = [first_width] + [config.width] * (config.layers - 1)
@@ -67,34 +59,28 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         """The cells of the stack, from below."""
         return cast(list[Cell], list(self.stack))
 
-    def _make_output(self, parts: Parts) -> None:
+    def _make_output(self, model: ModelConfig, parts: Parts) -> None:
         """Make the output layer over the readout, which the subclass has set."""
-        width = self.readout.output_width
-        self.output = nn.Linear(width, parts.target_size)
-        if parts.tie_output:
-            if width != self.embedding.embedding_dim:
-                raise ConfigError(
-                    f"model.tie shares the target embeddings ({self.embedding.embedding_dim} wide) with the output "
-                    f"layer, which reads {width}: set model.decoder.readout_width={self.embedding.embedding_dim} "
-                    "(with model.decoder.readout=maxout or tanh), or model.tie=none."
-                )
-            self.output.weight = self.embedding.weight
+        width = parts.embedding.embedding_dim
+        fix = f"set model.decoder.readout_width={width} (with model.decoder.readout=maxout or tanh)"
+        self.output = make_output(self.readout.output_width, parts, tied=model.tie != "none", fix=fix)
 
     def start(self, encoded: Encoded) -> RecurrentState:
         """Remember the source and carry its last states over."""
         memory = None if self.attention is None else self.attention.remember(encoded.states, encoded.mask)
-        top = encoded.summary.shape[1] // (2 if self.bridge.reads_memory else 1) - 1
-        fed = encoded.states.new_zeros(encoded.states.shape[0], self._fed_width())
-        return RecurrentState(
-            self.bridge(encoded.summary), memory, encoded.summary[:, top], fed, encoded.mask, position=0
+        batch = encoded.states.shape[0]
+        fixed = (
+            encoded.summary[:, self.summary.layers - 1] if self.summary.layers else encoded.states.new_zeros(batch, 0)
         )
+        fed = encoded.states.new_zeros(batch, self._fed_width())
+        return RecurrentState(self.bridge(encoded), memory, Carry(), fixed, fed, encoded.mask)
 
     def _fed_width(self) -> int:
         return 0
 
     def reorder(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
         """Pick rows of everything."""
-        return _pick(state, rows)  # type: ignore[no-any-return]
+        return pick(state, rows)  # type: ignore[no-any-return]
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Apply the output layer."""
@@ -103,24 +89,33 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def step(self, token: Int[Tensor, " B"], state: RecurrentState) -> Step:
         """Take one step: the first of a run over one token."""
-        taught, after = self._run(token[:, None], state)
+        taught, after = self._run(token[:, None], state, look=True)
+        assert taught.weights is not None
         return Step(self.project(taught.features[:, 0]), after, taught.weights[:, 0])
 
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens."""
-        return self._run(tokens, self.start(encoded))[0]
+        return self._run(tokens, self.start(encoded), look)[0]
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> tuple[Taught, RecurrentState]:
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         raise NotImplementedError
 
-    def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState) -> tuple[Tensor, Tensor]:
-        """Return context "B T V" and weights "B T L H S" for queries; without attention the fixed vector and none."""
+    def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState, look: bool = True) -> Attended:
+        """Look with queries; without attention, what is seen is the fixed vector."""
         if self.attention is None or state.memory is None:
-            batch, steps = query.shape[:2]
-            weights = query.new_zeros(batch, steps, 0, 1, state.mask.shape[1])
-            return state.fixed[:, None].expand(-1, steps, -1), weights
-        context, weights = self.attention(query, state.memory, state.position)
-        return context, weights[:, :, None, None]
+            carry = Carry(state.carry.position + query.shape[1])
+            return Attended(state.fixed[:, None].expand(-1, query.shape[1], -1), None, carry)
+        attended: Attended = self.attention(query, state.memory, state.carry, look)
+        return attended
+
+    def _taught(self, features: Float[Tensor, "B T D"], looks: list[Attended], state: RecurrentState) -> Taught:
+        """Put together what looks at consecutive steps, or one look at all of them, have yielded."""
+        if self.attention is None:
+            weights = features.new_zeros(*features.shape[:2], 0, 1, state.mask.shape[1])
+            return Taught(features, weights)
+        found = [attended.weights for attended in looks if attended.weights is not None]
+        stacked = torch.cat(found, dim=1)[:, :, None] if found else None
+        return Taught(features, stacked, join_extras([attended.extras for attended in looks]))
 
     def _climb(
         self, entering: Float[Tensor, "B G"], state: tuple[CellState, ...], scales: list[Tensor], t: int
@@ -145,13 +140,11 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return [self.dropout.scales(like) for _ in range(len(self.layers) - 1)]
 
 
-decoders: Registry[Callable[[DecoderConfig, Parts], RecurrentDecoder]] = Registry("decoder", "decoders")
-
-
-def _pick(tree: Any, rows: Tensor) -> Any:
+def pick(tree: Any, rows: Tensor) -> Any:
+    """Pick rows of every tensor of a state: nested tuples of tensors, numbers and None."""
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows)
     if isinstance(tree, tuple):
-        picked = [_pick(branch, rows) for branch in tree]
+        picked = [pick(branch, rows) for branch in tree]
         return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)
     return tree

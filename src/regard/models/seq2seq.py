@@ -1,12 +1,13 @@
 """The whole model: an embedding and an encoder that read, a decoder that writes."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from regard.layers.dropout import Dropout
-from regard.models.encoder import RecurrentEncoder
-from regard.models.protocol import Encoded
-from regard.models.recurrent import RecurrentDecoder
+from regard.layers.embedding import Embedding
+from regard.models.protocol import Decoder, Encoded, Encoder
 from regard.shapes import Bool, Int, Tensor
 
 
@@ -15,9 +16,9 @@ class Seq2Seq(nn.Module):
 
     def __init__(
         self,
-        source_embedding: nn.Embedding,
-        encoder: RecurrentEncoder,
-        decoder: RecurrentDecoder,
+        source_embedding: Embedding | None,
+        encoder: Encoder,
+        decoder: Decoder[Any],
         dropout: Dropout,
         reverse_source: bool,
     ) -> None:
@@ -28,8 +29,16 @@ class Seq2Seq(nn.Module):
         self.dropout = dropout
         self.reverse_source = reverse_source
 
+    @property
+    def reads(self) -> bool:
+        """Whether there is a source to read; a language model has none."""
+        return self.source_embedding is not None
+
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Encoded:
         """Read the source, in reverse where the model does; states are in the order of the source all the same."""
+        if self.source_embedding is None:
+            empty = next(self.parameters()).new_zeros(*source.shape, 0)
+            return self.encoder(empty, mask)  # type: ignore[no-any-return]
         order = reversal(mask) if self.reverse_source else None
         read = source if order is None else source.gather(1, order)
         encoded: Encoded = self.encoder(self.dropout(self.source_embedding(read)), mask)

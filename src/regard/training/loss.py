@@ -38,6 +38,6 @@ def cross_entropy(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], smoo
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> Loss:
     """Run a model over a batch; the output layer, its dearest part, never sees padding."""
     encoded = model.encode(batch.source, batch.source_mask)
-    features = model.decoder.teach(batch.tokens_in, encoded).features
+    features = model.decoder.teach(batch.tokens_in, encoded, look=False).features
     logits = model.decoder.project(features[batch.target_mask])
     return cross_entropy(logits, batch.tokens_out[batch.target_mask], smoothing)

@@ -1,6 +1,6 @@
 """The softmax focus."""
 
-from regard.attention.base import Focus, focuses
+from regard.attention.base import Focus, Focused, focuses
 from regard.masks import masked_softmax
 from regard.shapes import Bool, Float, Tensor
 
@@ -14,6 +14,11 @@ class Softmax(Focus):
     Differs from the paper: the sum is over real positions alone, so padding gets exactly nothing.
     """
 
-    def forward(self, scores: Float[Tensor, "B T S"], allowed: Bool[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
+    def forward(
+        self,
+        scores: Float[Tensor, "B H T S"],
+        allowed: Bool[Tensor, "B #H #T S"],
+        last: Float[Tensor, "B H S"] | None = None,
+    ) -> Focused:
         """Normalise each row over what is allowed."""
-        return masked_softmax(scores, allowed)
+        return Focused(masked_softmax(scores, allowed))

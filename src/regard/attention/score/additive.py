@@ -1,9 +1,9 @@
 """The additive score."""
 
 import torch
-from torch import nn
 
-from regard.attention.base import Score, scores
+from regard.attention.base import Score, Sizes, scores
+from regard.attention.heads import HeadLinear
 from regard.shapes import Float, Tensor
 
 
@@ -17,19 +17,19 @@ class Additive(Score):
     Differs from the paper: nothing.
     """
 
-    def __init__(self, query_width: int, state_width: int, width: int) -> None:
-        super().__init__(query_width, state_width, width)
-        self.W_a = nn.Linear(query_width, width, bias=False)
-        self.U_a = nn.Linear(state_width, width, bias=False)
-        self.v_a = nn.Linear(width, 1, bias=False)
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.key_width = sizes.hidden
+        self.W_a = HeadLinear(sizes.heads, sizes.query, sizes.hidden)
+        self.U_a = HeadLinear(sizes.groups, sizes.key, sizes.hidden)
+        self.v_a = HeadLinear(sizes.heads, sizes.hidden, 1)
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S K"]:
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
         """`U_a h_j` for all j."""
         keys: Tensor = self.U_a(states)
         return keys
 
-    def forward(self, query: Float[Tensor, "B T Q"], keys: Float[Tensor, "B S K"]) -> Float[Tensor, "B T S"]:
-        """`e_ij` for all i and j; holds one B×T×S×A tensor."""
-        hidden = torch.tanh(self.W_a(query)[:, :, None] + keys[:, None])
-        energies: Tensor = self.v_a(hidden).squeeze(-1)
-        return energies
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+        """`e_ij` for all i and j; holds one B×H×T×S×A tensor."""
+        hidden = torch.tanh(self.W_a(query)[:, :, :, None] + keys[:, :, None])
+        return (hidden @ self.v_a.weight[:, None, :, None]).squeeze(-1)

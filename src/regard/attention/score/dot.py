@@ -1,8 +1,6 @@
 """The dot-product score, and what it shares with its relatives: query and key must be of one width."""
 
-import torch
-
-from regard.attention.base import Score, scores
+from regard.attention.base import Score, Sizes, scores
 from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
 
@@ -16,19 +14,22 @@ class Dot(Score):
     Differs from the paper: nothing.
     """
 
-    def __init__(self, query_width: int, state_width: int, width: int) -> None:
-        super().__init__(query_width, state_width, width)
-        if query_width != state_width:
+    dotted = True
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.key_width = sizes.key
+        if sizes.query != sizes.key:
             raise ConfigError(
-                f"The dot scores need decoder and encoder states of one width, got {query_width} and {state_width}: "
+                f"The dot scores need decoder and encoder states of one width, got {sizes.query} and {sizes.key}: "
                 "set model.decoder.width to the encoder's (twice model.encoder.width if it is bidirectional), "
                 "or take model.attention.score=general."
             )
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S D"]:
         """The states themselves."""
         return states
 
-    def forward(self, query: Float[Tensor, "B T Q"], keys: Float[Tensor, "B S Q"]) -> Float[Tensor, "B T S"]:
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All inner products at once."""
-        return torch.bmm(query, keys.transpose(1, 2))
+        return query @ keys.transpose(-2, -1)

@@ -1,9 +1,7 @@
 """The bilinear score."""
 
-import torch
-from torch import nn
-
-from regard.attention.base import Score, scores
+from regard.attention.base import Score, Sizes, scores
+from regard.attention.heads import HeadLinear
 from regard.shapes import Float, Tensor
 
 
@@ -17,15 +15,18 @@ class General(Score):
     Differs from the paper: nothing.
     """
 
-    def __init__(self, query_width: int, state_width: int, width: int) -> None:
-        super().__init__(query_width, state_width, width)
-        self.W_a = nn.Linear(state_width, query_width, bias=False)
+    dotted = True
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S K"]:
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.key_width = sizes.query
+        self.W_a = HeadLinear(sizes.groups, sizes.key, sizes.query)
+
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
         """`W_a h_s` for all s."""
         keys: Tensor = self.W_a(states)
         return keys
 
-    def forward(self, query: Float[Tensor, "B T Q"], keys: Float[Tensor, "B S Q"]) -> Float[Tensor, "B T S"]:
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All bilinear forms at once."""
-        return torch.bmm(query, keys.transpose(1, 2))
+        return query @ keys.transpose(-2, -1)

@@ -1,0 +1,145 @@
+"""From a configuration to an attention; a combination that has no meaning is refused with the reason."""
+
+from torch import nn
+
+from regard.attention.attention import Attention, Parts
+from regard.attention.base import Reach, Sizes, coverages, focuses, reaches, scores
+from regard.attention.heads import Heads
+from regard.attention.positions import Position, PositionSizes, positions
+from regard.config import AttentionConfig
+from regard.errors import ConfigError
+
+NONE = "none"
+
+
+def build_attention(
+    config: AttentionConfig,
+    query_width: int,
+    state_width: int,
+    *,
+    itself: bool = False,
+    causal: bool = False,
+    position: str = NONE,
+    layer: int = 0,
+) -> Attention:
+    """Put together the parts that a configuration names.
+
+    `itself` says that a sequence looks at itself (`causal`: at its past alone), rather than at another one.
+    `position` counts only there.
+    """
+    name = "model.self_attention" if itself else "model.attention"
+    groups = config.groups or config.heads
+    _check_numbers(config, name, groups)
+    heads, width = None, query_width
+    projected = config.project or config.heads > 1
+    if projected:
+        width = config.head_width or query_width // config.heads
+        if not config.head_width and query_width % config.heads:
+            raise ConfigError(
+                f"{name}.heads is {config.heads}, which does not divide the width of a query, {query_width}: "
+                f"change one of them, or set {name}.head_width."
+            )
+        heads = Heads(query_width, state_width, config.heads, groups, width, query_width)
+    sizes = Sizes(
+        query=width,
+        key=width if projected else state_width,
+        heads=config.heads,
+        groups=groups,
+        hidden=config.width,
+        window=config.window,
+        stride=config.stride,
+        longest=config.longest,
+        raw_query=query_width,
+        causal=causal,
+    )
+    _check_meaning(config, name, itself)
+    score = scores[config.score](sizes)
+    parts = Parts(
+        score,
+        reaches[config.reach](sizes),
+        focuses[config.focus](sizes),
+        query_width if projected else state_width,
+        heads,
+        nn.Linear(state_width, state_width, bias=False) if config.values and not projected else None,
+        _position(position, name, config, sizes) if itself else None,
+        None if config.coverage == NONE else coverages[config.coverage](sizes, score.key_width),
+        config.temperature,
+        config.heads if config.learn_temperature else 0,
+        _pruned(config, name, layer),
+    )
+    return Attention(parts)
+
+
+def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
+    numbers = ("heads", "window", "stride", "longest", "width")
+    for number in numbers:
+        if getattr(config, number) < 1:
+            raise ConfigError(f"{name}.{number} must be at least 1, got {getattr(config, number)}.")
+    if groups < 1 or config.heads % groups:
+        raise ConfigError(
+            f"{name}.groups is {config.groups}, which does not divide the {config.heads} heads: each group of keys "
+            "serves as many heads as the others."
+        )
+    if not config.temperature > 0:
+        raise ConfigError(f"{name}.temperature must be above 0, got {config.temperature}.")
+
+
+def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:
+    """Refuse what has no meaning."""
+    score, reach, focus = scores[config.score], reaches[config.reach], focuses[config.focus]
+    if itself and not reach.of_itself:
+        raise ConfigError(
+            f"{name}.reach={config.reach} finds a place in another sequence, and a sequence that looks at itself has "
+            "its own places: take window, dilated, strided or chunked."
+        )
+    if not itself and not reach.of_another:
+        raise ConfigError(
+            f"{name}.reach={config.reach} goes by the distance between two places of one sequence, and the decoder "
+            "looks at another one, the source: take global, local-m or local-p."
+        )
+    if itself and not score.of_itself:
+        raise ConfigError(
+            f"{name}.score={config.score} has a weight for each place of the source, whatever stands there; a "
+            "sequence that grows while it looks at itself has no such places: take another score."
+        )
+    if focus.goes_on and itself:
+        raise ConfigError(
+            f"{name}.focus={config.focus} moves on through a source from where it looked last; a sequence that looks "
+            "at itself grows under it: take softmax, sparsemax, entmax or hard."
+        )
+    if (focus.goes_on and reach.blocks is not Reach.blocks) or (focus.goes_on and config.reach.startswith("local")):
+        raise ConfigError(
+            f"{name}.focus={config.focus} decides itself how far to move, and {name}.reach={config.reach} would decide "
+            "it too: take model.attention.reach=global."
+        )
+    if config.coverage != NONE and itself:
+        raise ConfigError(
+            f"{name}.coverage counts how often each place of a source was looked at; a sequence that looks at itself "
+            "sees new places at every step: set it to none."
+        )
+
+
+def _position(position: str, name: str, config: AttentionConfig, sizes: Sizes) -> Position | None:
+    if position == NONE or positions[position].absolute:
+        return None
+    if positions[position].dotted and not scores[config.score].dotted:
+        dotted = ", ".join(score for score in scores if scores[score].dotted)
+        raise ConfigError(
+            f"model.positions={position} changes the inner product of query and key, and {name}.score={config.score} "
+            f"is none: take one of {dotted}, or model.positions=alibi."
+        )
+    return positions[position](PositionSizes(sizes.query, sizes.heads, sizes.longest))
+
+
+def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:
+    """Read `LAYER.HEAD`, both counted from 0, and return the heads of this layer."""
+    found = []
+    for text in config.pruned:
+        at, dot, head = text.partition(".")
+        if not (dot and at.isdigit() and head.isdigit()):
+            raise ConfigError(f"{name}.pruned holds {text!r}: write LAYER.HEAD, both counted from 0, such as 2.5.")
+        if int(head) >= config.heads:
+            raise ConfigError(f"{name}.pruned holds {text!r}, but there are {config.heads} heads, counted from 0.")
+        if int(at) == layer:
+            found.append(int(head))
+    return tuple(sorted(set(found)))

@@ -1,0 +1,5 @@
+"""Ways to know what earlier looks have seen, one a file; importing this registers them."""
+
+from regard.attention.coverage.see import See
+
+__all__ = ["See"]
