@@ -39,7 +39,7 @@ def train_both(folder: Path, steps: int) -> dict[str, tuple[Config, Path]]:
 
 def score(model: Path, sentences: int, device: str) -> tuple[dict[str, Report], Report]:
     """Score one model on each bin of lengths, and on all long sentences together."""
-    translator = regard.load(model, device)
+    translator = regard.load(model, device=device)
     reports = {}
     for shortest, longest in BINS:
         corpus = open_corpus([f"phrasebook:{shortest}-{longest}:{sentences}"])

@@ -206,11 +206,13 @@ BAD_FILES = {
     "cut.tsv.gz": gzip.compress(b"a\tb\n" * 100)[:-9],
     "keys.jsonl": b'{"src": "a", "tgt": "b"}\n',
     "broken.jsonl": b'{"source": "a"\n',
-    "text.txt": b"hello\n",
+    "text.en": b"hello\n",
+    "links.talp": b"0-1\n",
 }
 BAD_CORPORA = (
     "train.en train.de", "train.en gap.de", "latin.en one.de", "wide.en one.de", "nul.en one.de", "train.en train.en",
-    "empty.tsv", "untabbed.tsv", "half.tsv", "links.tsv", "cut.tsv.gz", "keys.jsonl", "broken.jsonl", "text.txt",
+    "empty.tsv", "untabbed.tsv", "half.tsv", "links.tsv", "text.en one.de links.talp",
+    "cut.tsv.gz", "keys.jsonl", "broken.jsonl", "text.en",
     "trian.en train.de", "train.en -", "frasebook", "phrasebook:many",
 )  # fmt: skip
 

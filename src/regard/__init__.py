@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(folder: str | Path, device: str = "cpu") -> "Translator":
-    """Open a model folder for translating."""
+def load(*folders: str | Path, device: str = "cpu") -> "Translator":
+    """Open a model folder for translating; several with the same vocabularies translate as one, an ensemble."""
     from regard.decoding.translator import Translator  # torch is imported only where it is needed
 
-    return Translator.load(Path(folder), device)
+    return Translator.load(folders, device)

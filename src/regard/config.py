@@ -11,9 +11,13 @@ class DataConfig:
     """Where the sentence pairs come from, and which are too long."""
 
     train: tuple[str, ...] = ()
-    """Training corpus: two parallel files, one .tsv or .jsonl file (also .gz, .xz), or an embedded name."""
+    """Training corpus: two parallel files (a third has alignments), a .tsv, .jsonl or .txt file, or an embedded name."""
     valid: tuple[str, ...] = ()
     """Validation corpus, in the same forms; for an embedded corpus its held-out part is the default."""
+    tagged: tuple[str, ...] = ()
+    """Several training corpora instead of one, each TAG=CORPUS (de=train.en,train.de): the tag tells what to write."""
+    valid_tagged: tuple[str, ...] = ()
+    """Validation corpora of these, with the same tags."""
     max_length: int = 128
     """Pairs with more tokens than this on either side are left out of training, and counted."""
 
@@ -28,6 +32,8 @@ class TokenizerConfig:
     """Most entries that a vocabulary may have."""
     joint: bool = True
     """One vocabulary for both sides (needed to tie source and target embeddings)."""
+    target_kind: str = ""
+    """Kind of the target side, where it is another than the source's (needs joint=false); empty for the same."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,13 @@ class EncoderConfig:
     width: int = 256
     """Units of one direction of one layer."""
     bidirectional: bool = True
-    """Read in both directions; states are then twice as wide."""
+    """Read in both directions; states are then twice as wide (gnmt: the lowest layer only)."""
     residual: bool = False
-    """Add each layer's input to its output from the second layer on."""
+    """Add each layer's input to its output from the second layer on (gnmt: from the third)."""
     feed_forward: int = 1024
     """transformer: units of the layer between two looks."""
+    activation: str = "relu"
+    """transformer: what bends the units of that layer: relu, or gelu."""
     norm: str = "pre"
     """transformer: normalise before each part of a layer (pre) or after it, as the paper did (post)."""
 
@@ -59,13 +67,13 @@ class DecoderConfig:
     kind: str = "bahdanau"
     """What writes, such as bahdanau (look, then step) or luong (step, then look): regard list decoders."""
     cell: str = "gru"
-    """gru or lstm."""
+    """gru or lstm; the lstmn is a cell of its own."""
     layers: int = 1
     """Layers of it, one above the other."""
     width: int = 512
     """Units of one layer."""
     residual: bool = False
-    """Add each layer's input to its output from the second layer on."""
+    """Add each layer's input to its output from the second layer on (gnmt: from the third)."""
     input_feeding: bool = False
     """luong only: feed the attentional vector of a step into the next one."""
     readout: str = "maxout"
@@ -74,8 +82,16 @@ class DecoderConfig:
     """Units of the readout (maxout, tanh)."""
     start: str = "last"
     """What the first state is made of: the encoder's last state, or the mean of all its states."""
+    fusion: str = "deep"
+    """lstmn: what it sees of the source goes into its memory (deep), or into its gates as further input (shallow)."""
+    context_dropout: float = 0.0
+    """Recurrent decoders: rate of dropout on the encoder's states where the decoder looks at them."""
+    output_dropout: float = -1.0
+    """Recurrent decoders: rate of dropout before the output layer; -1 for that of model.dropout."""
     feed_forward: int = 1024
     """transformer: units of the layer after the looks."""
+    activation: str = "relu"
+    """transformer: what bends the units of that layer: relu, or gelu."""
     norm: str = "pre"
     """transformer: normalise before each part of a layer (pre) or after it, as the paper did (post)."""
 
@@ -106,6 +122,8 @@ class AttentionConfig:
     """What scores are divided by: below 1 sharper, above 1 flatter."""
     learn_temperature: bool = False
     """Let each head learn a temperature of its own."""
+    soft_chance: float = 0.5
+    """hard: how often, in training, a look is the soft one instead of a sampled one."""
     window: int = 10
     """How far local and window reaches see, to each side; the length of a chunk."""
     stride: int = 4
@@ -153,6 +171,8 @@ class TrainingConfig:
     """The highest learning rate."""
     weight_decay: float = 0.0
     """Weight decay (adamw, sgd)."""
+    beta2: float = 0.999
+    """How much of the mean of squared gradients is kept at each step (adam, adamw)."""
     schedule: str = "plateau"
     """constant, inverse-sqrt, plateau (multiply by plateau_factor when validation stalls) or cosine."""
     warmup: int = 0
@@ -165,6 +185,22 @@ class TrainingConfig:
     """Largest norm of the gradient; 0 for no clipping."""
     label_smoothing: float = 0.0
     """Probability mass taken from the right word and spread over all."""
+    teacher_forcing: float = 1.0
+    """How often, in the end, the decoder reads the right word of before and not one of its own: scheduled sampling."""
+    teacher_forcing_schedule: str = "constant"
+    """How that falls from 1 over the planned steps (constant: it is there from the first): regard list forcings."""
+    coverage_loss: float = 0.0
+    """Weight of the penalty on looking where earlier looks went (needs model.attention.coverage)."""
+    guided: float = 0.0
+    """Weight of the loss that draws attention to the corpus's gold alignments."""
+    guided_layer: int = -1
+    """guided: which layer of looks at the source, from 0; -1 is the last."""
+    guided_head: int = -1
+    """guided: which of its heads, from 0; -1 for their mean."""
+    reinforce: float = 1.0
+    """Weight of the reward for where hard attention looked (focus hard)."""
+    entropy: float = 0.01
+    """Weight of the entropy that keeps hard attention from choosing too soon (focus hard)."""
     batch_tokens: int = 4000
     """Tokens in a batch, padding included, on the longer side."""
     accumulate: int = 1
@@ -176,9 +212,9 @@ class TrainingConfig:
     precision: str = "float32"
     """float32, or bfloat16 (autocast)."""
     average: str = "none"
-    """Weight averaging: none, last (the mean of the last checkpoints) or ema (exponential)."""
+    """Weight averaging: none, last (the mean of the last checkpoints), best (of the best ones) or ema (exponential)."""
     average_last: int = 5
-    """last: how many checkpoints."""
+    """last, best: how many checkpoints."""
     ema_decay: float = 0.999
     """ema: how much of the average is kept at each step."""
     validate_every: int = 0
@@ -199,8 +235,10 @@ class TrainingConfig:
 class DecodingConfig:
     """How translations are searched."""
 
+    method: str = "beam"
+    """How tokens are chosen, such as beam or sample: regard list methods."""
     beam: int = 5
-    """Hypotheses kept at each step; 1 is greedy search."""
+    """beam, diverse: hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = 1.0
     """alpha of Wu et al. 2016; 0 for none."""
     coverage_penalty: float = 0.0
@@ -213,6 +251,24 @@ class DecodingConfig:
     """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
     """Replace an unknown word by the source word most looked at (tokenizer words)."""
+    groups: int = 0
+    """diverse: groups that the beam is split into, which keep away from each other; 0 for one for each hypothesis."""
+    diversity: float = 0.5
+    """diverse: what a token costs for each earlier group that has chosen it at this step; 0 for nothing."""
+    temperature: float = 1.0
+    """sample, mbr: below 1 what is probable is drawn more often than the model says, above 1 less often."""
+    top_k: int = 0
+    """sample, mbr: draw among this many most probable tokens; 0 for all."""
+    top_p: float = 1.0
+    """sample, mbr: draw among the most probable tokens that have this probability together; 1 for all."""
+    samples: int = 32
+    """mbr: samples to choose from."""
+    mbr_metric: str = "chrf"
+    """mbr: what says how alike two samples are: regard list utilities."""
+    seed: int = 1
+    """sample, mbr: what is drawn comes from it and from the text alone."""
+    ensemble: str = "arithmetic"
+    """Mean of several models: arithmetic (of probabilities), or geometric (of log-probabilities, normalised again)."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +277,8 @@ class Config:
 
     preset: str = ""
     """The preset this started from."""
+    started_from: str = ""
+    """The model folder whose weights and vocabulary this started from: regard train --from."""
     seed: int = 1
     """All randomness comes from it."""
     data: DataConfig = field(default_factory=DataConfig)

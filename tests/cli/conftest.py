@@ -101,6 +101,45 @@ def trained(corpus, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def another(corpus, tmp_path_factory):
+    """A system of another kind with the same vocabularies: two layers of decoder, two heads."""
+    folder = tmp_path_factory.mktemp("models") / "another"
+    changed = ("model.decoder.kind=luong", "model.decoder.readout=tanh", "model.attention.heads=2", "seed=7")
+    settings = [part for change in (*changed, "model.decoder.width=12") for part in ("--set", change)]
+    data = ("--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv")
+    ran = command("train", *data, "--out", folder, *TINY, *settings)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.fixture(scope="session")
+def transformer(corpus, tmp_path_factory):
+    """A model of three layers with two heads each."""
+    folder = tmp_path_factory.mktemp("models") / "transformer"
+    small = ("embedding=8", "encoder.width=8", "decoder.width=8", "encoder.layers=1", "decoder.layers=3")
+    heads = ("attention.heads=2", "self_attention.heads=2", "encoder.feed_forward=5", "decoder.feed_forward=5")
+    settings = [part for change in (*small, *heads) for part in ("--set", f"model.{change}")]
+    data = ("--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv")
+    settings += ["--set", "model.tie=none", "--set", "training.steps=1"]
+    ran = command("train", "--preset", "transformer2017-small", *data, "--out", folder, *TINY, *settings)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.fixture(scope="session")
+def language_model(corpus, tmp_path_factory):
+    """A model that reads nothing, trained on the targets."""
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    changed = ("model.encoder.kind=none", "model.attention=none", "model.decoder.kind=luong", "training.metric=loss")
+    settings = [part for change in changed for part in ("--set", change)]
+    texts = corpus / "texts.txt"
+    texts.write_text((corpus / "pairs.fr").read_text(encoding="utf-8"), encoding="utf-8")
+    ran = command("train", "--data", texts, "--valid", texts, "--out", folder, *TINY, *settings)
+    assert ran.code == 0, ran.err
+    return folder
+
+
 @pytest.fixture
 def model(trained, tmp_path):
     """A copy of the model folder that a test may damage."""

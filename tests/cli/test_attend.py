@@ -8,6 +8,7 @@ import pytest
 
 import regard as package
 from regard.cli import options
+from regard.data.pair import Pair
 from regard.viz.trace import AttentionTrace
 
 SENTENCE = "the small dog that she sees does not sleep because the old cat is in the garden"
@@ -137,3 +138,54 @@ def test_a_prefix_is_obeyed(regard, trained):
     ran = regard("attend", trained, "the cat", "--prefix", "le", "--set", "decoding.max_length=4")
     assert ran.code == 0, ran.err
     assert ran.lines[0].startswith("le ")
+
+
+def test_many_layers_and_heads_can_be_looked_at_alone_or_together(regard, transformer, here):
+    ran = regard("attend", transformer, "the dog", "--target", "le chien", "--out", "a.json")
+    assert ran.code == 0, ran.err
+    assert ran.lines[-1].endswith("mean of 3 layers × 2 heads")
+    trace = AttentionTrace.load(here / "a.json")
+    assert trace.weights.shape[:2] == (3, 2)
+    every = regard("attend", transformer, "the dog", "--target", "le chien", "--heads")
+    legends = [line.partition("score")[2].partition(" · ")[2] for line in every.lines if "score" in line]
+    assert legends == [f"layer {layer} · head {head}" for layer in range(3) for head in range(2)]
+    shown = [
+        regard("attend", transformer, "the dog", "--target", "le chien", *given) for given in ((), ("--layer", "1"))
+    ]
+    assert shown[0].out != shown[1].out
+    one = regard("attend", transformer, "the dog", "--target", "le chien", "--layer", "2", "--head", "1")
+    assert one.lines[1:] == every.lines[-len(one.lines[1:]) :]
+    layer = regard("attend", transformer, "the dog", "--target", "le chien", "--heads", "--layer", "2")
+    assert layer.lines[1:] == every.lines[-len(layer.lines[1:]) :]
+
+
+@pytest.mark.parametrize("given", [("--heads",), ("--heads", "--layer", "1"), ("--layer", "1"), ("--head", "1")])
+def test_a_picture_shows_what_was_asked_for(regard, transformer, here, given):
+    pytest.importorskip("matplotlib")
+    ran = regard("attend", transformer, "the dog", "--target", "le chien", "--out", "a.svg", *given)
+    assert (ran.code, ran.err) == (0, "Wrote a.svg\n")
+    names = [f"layer {layer} · head {head}" for layer in range(3) for head in range(2)]
+    text = (here / "a.svg").read_text(encoding="utf-8")
+    shown = [name for name in names if name in text]
+    assert shown == ([] if "--heads" not in given else names[2:4] if "--layer" in given else names)
+
+
+def test_several_models_look_one_after_the_other(regard, trained, another, here):
+    ran = regard("attend", trained, "the dog", "--with", another, "--target", "le chien", "--out", "a.json")
+    assert ran.code == 0, ran.err
+    both = AttentionTrace.load(here / "a.json")
+    assert both.weights.shape[:2] == (2, 1)
+    first = package.load(trained).align([Pair("the dog", "le chien")])[0]
+    assert abs(both.look(layer=0) - first.look()).max() < 1e-5
+
+
+def test_what_cannot_be_looked_at_by_heads(refused, trained, language_model):
+    assert refused("attend", trained, "the dog", "--head", "0", "--heads") == "Give either --head or --heads, not both."
+    assert refused("attend", language_model, "le chien") == (
+        "This model has no attention to a source: it is a language model, which reads none."
+    )
+
+
+def test_any_method_can_be_looked_at(regard, trained):
+    ran = regard("attend", trained, "the dog", "--set", "decoding.method=mbr", "--set", "decoding.samples=3")
+    assert ran.code == 0, ran.err

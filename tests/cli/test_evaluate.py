@@ -92,3 +92,43 @@ def test_an_embedded_corpus_is_scored_on_its_test_part(regard, trained):
 def test_refusals_come_before_the_work(refused, trained, here, given, message):
     assert refused("evaluate", trained, *given) == message
     assert [*here.iterdir()] == []
+
+
+def test_an_ensemble_is_scored_as_one(regard, trained, another):
+    def scored(*given):
+        ran = regard("evaluate", trained, "--data", "phrasebook:7", "--beam", "1", "--json", *given)
+        assert ran.code == 0, ran.err
+        report = json.loads(ran.out)
+        return report["search"], report["scores"]["perplexity"]["value"]
+
+    alone, one, two, three = (
+        scored(*given)
+        for given in (
+            (),
+            ("--with", trained),
+            ("--with", another),
+            ("--with", another, "--set", "decoding.ensemble=geometric"),
+        )
+    )
+    assert one == (f"ensemble of 2 (arithmetic mean), {alone[0]}", pytest.approx(alone[1], rel=1e-4))
+    assert two[1] != pytest.approx(alone[1], rel=1e-4)
+    assert three[0].startswith("ensemble of 2 (geometric mean), ")
+    assert three[1] != pytest.approx(two[1], rel=1e-7)
+
+
+def test_the_method_is_told(regard, trained):
+    ran = regard("evaluate", trained, "--data", "phrasebook:7", "--set", "decoding.method=sample")
+    assert ran.lines[0] == "phrasebook:test:7: 7 sentences, sampling, temperature 1, seed 1"
+
+
+def test_a_language_model_has_a_perplexity_alone(regard, refused, language_model, corpus, here):
+    ran = regard("evaluate", language_model, "--data", corpus / "texts.txt")
+    assert (ran.code, ran.err) == (0, "")
+    assert len(ran.lines) == 2
+    assert ran.lines[1].strip().startswith("perplexity ")
+    both = regard("evaluate", language_model, "--data", corpus / "pairs.tsv")
+    assert both.lines[1] == ran.lines[1]
+    assert refused("evaluate", language_model, "--data", corpus / "texts.txt", "--translations", "a.txt") == (
+        "--plot and --translations are of translations, and a language model makes none."
+    )
+    assert [*here.iterdir()] == []

@@ -72,8 +72,10 @@ def test_the_doctor_says_how_to_get_what_is_missing(regard, monkeypatch):
 
 
 def test_the_shell_offers_what_begins_so():
-    assert [name for name, _ in completion.preset_names("bah")] == ["bahdanau2014", "bahdanau2014-small"]
-    assert [name for name, _ in completion.assignments("training.e")] == ["training.epochs=", "training.ema_decay="]
+    assert [name for name, _ in completion.preset_names("sutsk")] == ["sutskever2014", "sutskever2014-small"]
+    assert [name for name, _ in completion.assignments("training.ep")] == ["training.epochs="]
     assert len(completion.assignments("")) == len([*describe()])
-    assert completion.kinds("s") == ["scores", "schedules", "settings"]
+    assert completion.kinds("sc") == ["scores", "schedules"]
+    assert {"decoding.method=", "decoding.top_k="} <= {name for name, _ in completion.decoding_assignments("")}
+    assert completion.decoding_assignments("training.") == []
     assert completion.devices("c") == ["cpu", "cuda"]

@@ -156,6 +156,23 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
             "data.valid cannot be standard input, which can be read only once: give a file.",
         ),
         (("--data", "-"), "standard input is empty: there is nothing to learn from."),
+        (
+            ("--data", "dates", "--from", "m", "--preset", "cho2014"),
+            "Give either --from or --preset, not both: a model brings its own configuration.",
+        ),
+        (
+            ("--data", "dates", "--from", "m", "--config", "c.toml"),
+            "Give either --from or --config, not both: a model brings its own configuration.",
+        ),
+        (("--from", "m", "--resume"), "--from starts a new run and --resume goes on with one: give one of them."),
+        (
+            ("--data", "dates", "--from", "m"),
+            "There is no model folder m: train one with regard train … --out m.",
+        ),
+        (
+            ("--data", "dates", "--alignment", "a"),
+            "--alignment goes with --source and --target; with --data it is the third column.",
+        ),
     ],
 )
 def test_refusals_leave_nothing_behind(refused, here, given, message):
@@ -200,3 +217,55 @@ def test_out_is_needed(regard):
     ran = regard("train", "--data", "dates")
     assert ran.code == 2
     assert "Missing option '--out'" in ran.err
+
+
+def test_a_model_is_trained_on_from_another(regard, refused, data, trained):
+    """Its settings, its vocabulary and its weights are taken over; its corpora are not."""
+    model = ("--from", trained, "--out", "tuned")
+    assert refused("train", *model).startswith("There is nothing to train on: ")
+    ran = regard("train", *model, "--data", "pairs.tsv", "--set", "training.steps=1", "--device", "cpu")
+    assert ran.code == 0, ran.err
+    assert ran.err.startswith(f"Taking weights and vocabulary from {trained}\n60 training pairs, a vocabulary of ")
+    old, new = (read_toml(folder / "config.toml") for folder in (trained, data / "tuned"))
+    assert new.started_from == str(trained)
+    assert (new.model, new.tokenizer, new.preset) == (old.model, old.tokenizer, old.preset)
+    assert (new.data.train, new.data.valid, new.training.steps) == (("pairs.tsv",), (), 1)
+    for file in ("tokenizer.json", "source.vocabulary.json", "target.vocabulary.json"):
+        assert (data / "tuned" / file).read_bytes() == (trained / file).read_bytes()
+    more = regard("train", "--out", "tuned", "--resume", "--set", "training.steps=2", "--set", "training.patience=3")
+    assert more.code == 2  # the cosine of this preset goes by the planned end
+    shown = refused("train", *model, "--overwrite", "--data", "pairs.tsv", "--set", "tokenizer.kind=bpe")
+    assert shown == (
+        f"A run that starts from {trained} has its vocabulary, so these settings cannot change:\n"
+        "  tokenizer.kind: words → bpe"
+    )
+
+
+def test_a_damaged_model_is_not_trained_on_from(refused, data, model):
+    content = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").unlink()
+    (model / "model.safetensors").write_bytes(content[:500])
+    told = refused("train", "--from", model, "--data", "pairs.tsv", "--out", "tuned")
+    assert told.startswith(f"{model / 'model.safetensors'} is damaged: ")
+    assert not (data / "tuned").exists()
+
+
+@pytest.mark.parametrize(
+    "given", [("--data", "pairs.tsv"), ("--source", "pairs.en", "--target", "pairs.fr", "--alignment", "pairs.align")]
+)
+def test_attention_is_guided_by_the_alignments_of_the_corpus(regard, data, tiny, given):
+    ran = regard("train", *given, "--out", "m", *tiny, "--set", "training.guided=0.5", "--set", "training.log_every=1")
+    assert ran.code == 0, ran.err
+    records = [json.loads(line) for line in (data / "m" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["guided_loss"] > 0 for record in records] == [True] * 3
+
+
+def test_attention_cannot_be_guided_without_alignments(regard, data, tiny):
+    files = ("--source", "pairs.en", "--target", "pairs.fr")
+    ran = regard("train", *files, "--out", "m", *tiny, "--set", "training.guided=0.5")
+    assert ran.code == 2
+    assert ran.err.endswith(
+        "\nregard: training.guided needs gold alignments, and the training corpus has none: give them as a third file "
+        "or column, or set training.guided=0.\n"
+    )
+    assert not (data / "m").exists()

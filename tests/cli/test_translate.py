@@ -121,3 +121,81 @@ def test_decoding_settings_can_be_changed_for_one_call(regard, refused, trained)
     assert refused("translate", trained, "--set", "model.dropout=0.5") == (
         "'model.dropout=0.5' cannot be changed in a trained model: only decoding settings can."
     )
+
+
+def method(*changes):
+    return [part for change in changes for part in ("--set", f"decoding.{change}")]
+
+
+def test_several_models_write_together(regard, refused, trained, another):
+    both = package.load(trained, another).translate(["the red dress", "a cat"], beam=3)
+    ran = regard("translate", trained, "--with", another, "--beam", "3", stdin=b"the red dress\na cat\n")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines == [translation.text for translation in both]
+    turned = regard("translate", another, "--with", trained, "--beam", "3", stdin=b"the red dress\na cat\n")
+    assert turned.out == ran.out
+    itself = regard("translate", trained, "--with", trained, "--with", trained, "--n-best", "2", stdin=b"the dog\n")
+    assert itself.out == regard("translate", trained, "--n-best", "2", stdin=b"the dog\n").out
+    assert refused("translate", trained, "--with", "nowhere") == (
+        "There is no model folder nowhere: train one with regard train … --out nowhere."
+    )
+
+
+def test_models_that_do_not_fit_are_refused_by_name(refused, trained, language_model):
+    assert refused("translate", trained, "--with", language_model) == (
+        f"{trained} and {language_model} cannot write together: an ensemble needs the same vocabularies, and theirs "
+        "differ. Train both on the same data with the same tokenizer settings."
+    )
+
+
+def test_samples_come_from_the_seed(regard, trained):
+    def draw(*changes, text=b"the dog\n\na red cat\n"):
+        ran = regard("translate", trained, "--n-best", "4", *method("method=sample", *changes), stdin=text)
+        assert ran.code == 0, ran.err
+        return ran.lines
+
+    first = draw()
+    assert [line.split("\t")[0] for line in first] == [*"1111", "2", *"3333"]
+    assert draw() == first
+    assert draw("seed=2") != first
+    assert [line.split("\t")[1:] for line in draw(text=b"a red cat\n")] == [line.split("\t")[1:] for line in first[5:]]
+    greedy = regard("translate", trained, "--beam", "1", stdin=b"the dog\n").lines
+    assert {line.split("\t")[2] for line in draw("top_k=1", text=b"the dog\n")} == {*greedy}
+
+
+@pytest.mark.parametrize("changes", [("method=mbr", "samples=5"), ("method=diverse", "groups=2", "beam=4")])
+def test_every_method_is_at_hand(regard, trained, changes):
+    ran = regard("translate", trained, "--n-best", "3", *method(*changes, "max_length=9"), stdin=b"the dog\na cat\n")
+    assert (ran.code, ran.err) == (0, "")
+    scores = [float(line.split("\t")[1]) for line in ran.lines if line.startswith("1\t")]
+    assert 1 <= len(scores) <= 3
+    one = regard("translate", trained, *method(*changes, "max_length=9"), stdin=b"the dog\na cat\n")
+    assert one.lines[0] == ran.lines[0].split("\t")[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("method=greedy",), "No decoding method named 'greedy'. (regard list methods shows all)"),
+        (("metod=beam",), "Unknown setting 'decoding.metod'. Did you mean 'method'? (regard list settings shows all)"),
+        (("top_p=2",), "decoding.top_p is 2.0; it must be above 0 and at most 1 (1 for all tokens)."),
+        (("samples=few",), "decoding.samples wants a whole number, got 'few'."),
+    ],
+)
+def test_settings_that_are_none_are_refused(refused, trained, changes, message):
+    assert refused("translate", trained, *method(*changes), stdin=b"the dog\n") == message
+
+
+def test_a_language_model_continues_each_line_also_an_empty_one(regard, language_model):
+    changes = method("method=sample", "min_length=3", "max_length=6")
+    ran = regard("translate", language_model, *changes, stdin=b"le chien\n\nla\n")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("le chien ")
+    assert len(ran.lines[1].split()) >= 3
+    assert ran.lines[2].startswith("la ")
+
+
+def test_a_language_that_a_model_does_not_know_of(refused, trained):
+    assert refused("translate", trained, "--to", "de", stdin=b"the dog\n") == (
+        "This model writes one language only, so it cannot be asked for 'de': leave out --to."
+    )

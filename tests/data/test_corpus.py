@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from regard.data import lines
 from regard.data.alignments import parse_alignment
-from regard.data.corpus import open_corpus
+from regard.data.corpus import for_model, open_corpus
 from regard.data.pair import Alignment, Pair
 from regard.errors import DataError
 
@@ -170,6 +170,42 @@ class TestForms:
         first = open_corpus(("-",)).identity()
         send(monkeypatch, b"a\tc\n")
         assert first != open_corpus(("-",)).identity()
+
+
+class TestPlainText:
+    @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz", "A.TXT"])
+    def test_one_text_a_line(self, name):
+        corpus = open_corpus((write(name, "one text\n\n  \nanother\ttext, with a tab\r\n"),))
+        assert not corpus.paired
+        assert list(corpus) == [Pair("", "one text"), Pair("", "another\ttext, with a tab")] == list(corpus)
+
+    @pytest.mark.parametrize("content", [table, records])
+    def test_pairs_are_pairs_whatever_the_ending(self, content):
+        assert same(read(write("a.txt", content())))
+        assert open_corpus(("a.txt",)).paired
+
+    def test_without_text(self):
+        assert message(write("a.txt", " \n\n")) == "a.txt is empty: there is nothing to learn from."
+
+    def test_a_language_model_takes_targets_alone(self):
+        pairs = open_corpus((write("a.tsv", table()),))
+        targets = for_model(pairs, reads=False)
+        assert list(targets) == [Pair("", target) for target in TARGETS] == list(targets)
+        assert all(pair.alignment is None for pair in targets)
+        assert (targets.name, targets.paired) == ("a.tsv", False)
+        assert targets.identity() != pairs.identity()
+        assert for_model(pairs, reads=True) is pairs
+        texts = open_corpus((write("b.txt", "x\n"),))
+        assert for_model(texts, reads=False) is texts
+
+    def test_a_model_that_reads_needs_pairs(self):
+        texts = open_corpus((write("a.txt", "x\n"),))
+        with pytest.raises(DataError) as caught:
+            for_model(texts, reads=True)
+        assert str(caught.value) == (
+            "a.txt has one text a line, but this model needs pairs of source and target: give two parallel files, or "
+            "one .tsv or .jsonl file. Plain text is for language models (model.encoder.kind=none)."
+        )
 
 
 class TestEmbedded:
@@ -361,10 +397,10 @@ class TestWrong:
             message(write("a.jsonl", '{"source": "a", "target": "b"}\n' + line + "\n")) == f"a.jsonl, line 2: {wanted}"
         )
 
-    def test_a_plain_text_alone(self):
-        assert message(write("a.txt", "a\nb\n")) == (
-            "a.txt is neither TSV (source TAB target) nor JSONL by its first line. "
-            "For parallel text, give two files: the source and the target."
+    def test_a_text_alone(self):
+        assert message(write("a.en", "a\nb\n")) == (
+            "a.en is neither TSV (source TAB target) nor JSONL by its first line. For parallel text, give two files: "
+            "the source and the target. Plain text for a language model ends in .txt."
         )
 
     def test_standard_input_among_others(self):
@@ -436,3 +472,46 @@ class TestAlignments:
         with pytest.raises(DataError) as caught:
             parse_alignment(written, "a b c", "d", "x, line 1")
         assert str(caught.value) == wanted
+
+    GOLD = Alignment(frozenset({(0, 0), (1, 2)}), frozenset({(2, 1)}))
+    COUNTED = ("0-0 1-2 2p1\n", "1-1 2-3 3p2\n")
+
+    @pytest.mark.parametrize(
+        ("name", "given_as", "first"),
+        [
+            ("links", "links", 0),
+            ("links", "pharaoh:links", 0),
+            ("links", "talp:links", 1),
+            ("links.talp", "links.talp", 1),
+            ("links.talp.gz", "links.talp.gz", 1),
+            ("links.talp", "pharaoh:links.talp", 0),
+            ("C:links", "C:links", 0),
+        ],
+    )
+    def test_where_a_file_starts_to_count(self, name, given_as, first):
+        write("a.en", "the red dress\n")
+        write("a.fr", "la robe rouge\n")
+        write(name, self.COUNTED[first])
+        (pair,) = read("a.en", "a.fr", given_as)
+        assert pair.alignment == self.GOLD
+
+    def test_counting_is_part_of_the_identity(self):
+        for name in ("a.en", "a.fr", "links"):
+            write(name, "x\n")
+        zero, one = (open_corpus(("a.en", "a.fr", f"{how}:links")).identity() for how in ("pharaoh", "talp"))
+        assert zero != one
+
+    def test_a_file_that_counts_otherwise(self):
+        write("a.en", "the red dress\n")
+        write("a.fr", "la robe rouge\n")
+        write("links", self.COUNTED[1])
+        assert message("a.en", "a.fr", "links") == (
+            "links, line 1: link 2-3 goes past the 3 words of the target (words count from 0). "
+            "If the file counts from 1, give it as talp:links."
+        )
+        write("links.talp", self.COUNTED[0])
+        assert message("a.en", "a.fr", "links.talp") == (
+            "links.talp, line 1: link 0-0 goes before the first word of the source (words count from 1). "
+            "If the file counts from 0, give it as pharaoh:links.talp."
+        )
+        assert message("a.en", "a.fr", "talp:a.en") == "a.en is given twice: source and target must be two files."

@@ -225,6 +225,47 @@ class TestTraining:
             "No tokenizer named 'word'. Did you mean 'words'? (regard list tokenizers shows all)"
         )
 
+    def test_another_kind_for_the_target(self, tmp_path):
+        corpus = [Pair("ABC", "AH B"), Pair("CA", "K AH")]
+        for source, target in (("characters", "words"), ("bpe", "words"), ("characters", "unigram")):
+            config = TokenizerConfig(source, 400, joint=False, target_kind=target)
+            both = train_tokenizers(config, iter(corpus), 1)
+            assert (both.source.kind, both.target.kind, both.joint) == (source, target, False)
+            assert both.target.decode(both.target.encode("K AH B")) == "K AH B"
+            alone = [trained(kind, False, 400, corpus) for kind in (source, target)]
+            assert both.source.to_bytes() == alone[0].source.to_bytes()
+            assert both.target.to_bytes() == alone[1].target.to_bytes()
+            both.save(tmp_path)
+            assert Tokenizers.load(tmp_path).fingerprint == both.fingerprint
+            assert Tokenizers.load(tmp_path).target.kind == target
+
+    def test_kinds_that_do_not_go_together(self):
+        def wrong(**settings):
+            with pytest.raises(ConfigError) as caught:
+                train_tokenizers(TokenizerConfig(**settings), CORPUS, 1)
+            return str(caught.value)
+
+        assert wrong(kind="characters", target_kind="words") == (
+            "tokenizer.target_kind=words beside tokenizer.kind=characters makes two vocabularies, but "
+            "tokenizer.joint=true asks for one: set tokenizer.joint=false."
+        )
+        assert wrong(kind="words", target_kind="bpe", vocabulary=50, joint=False) == (
+            "tokenizer.vocabulary is 50, but bpe needs at least 300: 4 marks and 256 bytes come first."
+        )
+        assert wrong(kind="words", target_kind="letters", joint=False) == (
+            "No tokenizer named 'letters'. (regard list tokenizers shows all)"
+        )
+        assert train_tokenizers(TokenizerConfig("words", target_kind="words"), CORPUS, 1).joint
+
+    @pytest.mark.parametrize("kind", kinds)
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_without_sources(self, kind, joint):
+        """A language model has the vocabulary of what it writes, and its source is nothing."""
+        both = trained(kind, joint, corpus=[Pair("", pair.target) for pair in CORPUS])
+        assert both.target.to_bytes() == trained(kind, False).target.to_bytes()
+        assert both.joint
+        assert both.source.encode("") == []
+
     def test_silence(self, capfd):
         trained("bpe")
         trained("unigram")

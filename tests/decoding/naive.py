@@ -88,3 +88,57 @@ def close(found, expected):
     """Same tokens in the same order, same scores."""
     assert [hypothesis.tokens for hypothesis in found] == [tokens for _, tokens in expected]
     torch.testing.assert_close([h.score for h in found], [s for s, _ in expected], rtol=1e-5, atol=1e-5)
+
+
+def diverse_beam_search(decoder, encoded, options, n_best=1, banned=(), prefix=()):
+    """Groups that choose one after the other; a token costs `diversity` for each time an earlier group has taken it."""
+    groups = options.groups or options.beam
+    live, finished = [[(0.0, [])] for _ in range(groups)], set()
+    while any(live):
+        taken = []
+        for group, hypotheses in enumerate(live):
+            extensions = [
+                (log_prob + more, [*tokens, token])
+                for log_prob, tokens in hypotheses
+                for token, more in enumerate(next_log_probs(decoder, encoded, tokens))
+                if may_write(tokens, token, options, banned, prefix)
+            ]
+            ranked = sorted(extensions, key=lambda e: e[0] - options.diversity * taken.count(e[1][-1]), reverse=True)
+            kept = ranked[: options.beam // groups]
+            taken_now = [tokens[-1] for _, tokens in kept]
+            ended = [tokens[-1] == EOS or len(tokens) == longest(encoded, options, prefix) for _, tokens in kept]
+            finished |= {tuple(tokens) for (_, tokens), done in zip(kept, ended, strict=True) if done}
+            live[group] = [hypothesis for hypothesis, done in zip(kept, ended, strict=True) if not done]
+            taken += taken_now
+    return rank(decoder, encoded, options, [list(tokens) for tokens in finished])[:n_best]
+
+
+def drawn_from(decoder, encoded, tokens, options, banned=()):
+    """The probabilities that the next token is drawn with, by token: temperature, then top k, then the nucleus."""
+    log_probs = next_log_probs(decoder, encoded, tokens)
+    allowed = [token for token in range(len(log_probs)) if may_write(tokens, token, options, banned, ())]
+    best_first = sorted(allowed, key=log_probs.__getitem__, reverse=True)[: options.top_k or None]
+    p = normalised({token: math.exp(log_probs[token] / options.temperature) for token in best_first})
+    kept, mass = {}, 0.0
+    for token in best_first:
+        if mass >= options.top_p:
+            break
+        kept[token] = p[token]
+        mass += p[token]
+    return normalised(kept)
+
+
+def normalised(shares):
+    """Divide by the sum."""
+    return {token: share / sum(shares.values()) for token, share in shares.items()}
+
+
+def chances(decoder, encoded, options, banned=(), tokens=()):
+    """The probability of every sequence that can be drawn."""
+    if tokens[-1:] == (EOS,) or len(tokens) == options.max_length:
+        return {tokens: 1.0}
+    found = {}
+    for token, p in drawn_from(decoder, encoded, list(tokens), options, banned).items():
+        for rest, q in chances(decoder, encoded, options, banned, (*tokens, token)).items():
+            found[rest] = p * q
+    return found

@@ -11,7 +11,7 @@ from regard.errors import ConfigError, ModelError
 from regard.models.protocol import Step
 
 from . import naive
-from .toy_decoders import BOS, EOS, Oracle, only, reread, sentences
+from .toy_decoders import BOS, EOS, Oracle, only, pick, reread, sentences
 
 LENGTHS = (3, 7, 2, 5)
 BANNED = (0, 2)
@@ -92,7 +92,7 @@ def test_score_tokens_and_attention_are_those_of_the_hypothesis_itself(decoder, 
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_batch_mates_order_and_padding_change_nothing(decoder, options, order, padding):
     encoded = sentences(LENGTHS, padding=padding)
-    shuffled = type(encoded)(*(part[list(order)] for part in encoded))
+    shuffled = pick(encoded, list(order))
     together = run(decoder, shuffled, options, n_best=options.beam)
     for number, found in zip(order, together, strict=True):
         (alone,) = run(decoder, only(encoded, number), options, n_best=options.beam)
@@ -183,8 +183,7 @@ def test_a_beam_wider_than_the_vocabulary_finds_what_there_is():
 
 
 def test_no_sentences_give_no_hypotheses():
-    empty = type(sentences([1]))(*(part[:0] for part in sentences([1])))
-    assert run(Oracle(size=5), empty, DecodingConfig()) == []
+    assert run(Oracle(size=5), pick(sentences([1]), []), DecodingConfig()) == []
 
 
 def test_half_precision_is_normalised_in_single():

@@ -61,6 +61,11 @@ def sentences(lengths, first=11, padding=0) -> Encoded:
     return Encoded(states, mask, torch.zeros(len(lengths), 1, 5))
 
 
+def pick(encoded: Encoded, rows) -> Encoded:
+    """Some of the sentences."""
+    return Encoded(encoded.states[rows], encoded.mask[rows], encoded.summary[rows])
+
+
 def only(encoded: Encoded, number: int) -> Encoded:
     """One sentence by itself, without padding."""
     real = encoded.mask[number]

@@ -9,10 +9,12 @@ import torch
 
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Alignment, Pair
-from regard.data.tokenizers import Tokenizers, Words
+from regard.data.tokenizers import Tagged, Tokenizers, Words
 from regard.decoding.translator import Translator
-from regard.errors import DataError
-from regard.evaluation.evaluate import evaluate, perplexity
+from regard.errors import ConfigError, DataError
+from regard.evaluation.alignment import Reading, alignment_error_rate, links
+from regard.evaluation.evaluate import alignment, evaluate, perplexity
+from regard.evaluation.symmetrise import symmetrisations
 from regard.models.build import build_model
 
 WORDS = Words(["a", "b", "c", "d", "e"])
@@ -118,3 +120,88 @@ def test_an_empty_corpus_is_refused():
     with pytest.raises(DataError) as error:
         perplexity(make(), [])
     assert str(error.value) == "There are no sentence pairs, so there is no perplexity."
+
+
+def test_grouped_each_source_counts_once_by_its_nearest_reference():
+    translator = make()
+    written = translator.translate(["d e", "a b c"], beam=1)
+    right, other = written[0].text, written[1].text
+    pairs = [Pair("d e", "no"), Pair("a b c", "no"), Pair("d e", right), Pair("a b c", f"{other} no")]
+    apart, grouped = (evaluate(translator, pairs, beam=1, group=group) for group in (False, True))
+    assert (apart.sentences, grouped.sentences) == (4, 2)
+    assert (apart["exact match"].value, grouped["exact match"].value) == (0.25, 0.5)
+    assert grouped.translations == (right, other)
+    assert grouped["sequence error rate"] == apart["sequence error rate"]
+    assert grouped["sequence error rate"].value == 0.5
+    assert grouped["perplexity"] == apart["perplexity"]
+    columns = [["no", "no"], [right, f"{other} no"]]
+    assert grouped["BLEU"].value == sacrebleu.corpus_bleu(grouped.translations, columns).score
+    assert sum(entry.count for entry in grouped.by_length) == 2
+
+
+def test_two_directions_are_merged_link_by_link():
+    forward, backward = make(), make()
+    with torch.no_grad():
+        for parameter in backward.model.parameters():
+            parameter.mul_(-1.7)
+    gold = [pair for pair in PAIRS if pair.alignment is not None]
+    for how in symmetrisations:
+        reading = Reading(symmetrise=how)
+        expected = []
+        for pair in gold:
+            (ahead,), (back,) = forward.align([pair]), backward.align([Pair(pair.target, pair.source)])
+            turned = frozenset((i, j) for j, i in links(back))
+            expected.append((symmetrisations[how](links(ahead), turned), pair.alignment))
+        (score,) = alignment(forward, PAIRS, reading=reading, reverse=backward)
+        assert score == alignment_error_rate(expected, reading.words(both=True))
+        assert how in score.made_by
+    report = evaluate(forward, PAIRS, beam=1, reading=reading, reverse=backward)
+    assert report["AER"] == score
+
+
+def test_alignments_that_cannot_be_judged():
+    with pytest.raises(DataError) as error:
+        evaluate(make(), PAIRS[2:], beam=1, reading=Reading(shift=True))
+    assert str(error.value) == "There is no gold alignment to judge attention by: give one with --alignments."
+    with pytest.raises(DataError) as error:
+        evaluate(make(attention=False), PAIRS, beam=1, reading=Reading())
+    assert str(error.value) == "There are no links to judge: this model has no attention."
+    with pytest.raises(DataError) as error:
+        evaluate(make(), PAIRS, beam=1, reverse=make(attention=False))
+    assert str(error.value) == "There are no links to judge: one of the models has no attention."
+
+
+def test_a_model_of_several_languages_is_told_which():
+    torch.manual_seed(3)
+    config = ModelConfig(
+        embedding=5, encoder=EncoderConfig(width=7), decoder=DecoderConfig(width=11, readout_width=3),
+        attention=AttentionConfig(width=2),
+    )  # fmt: skip
+    tokenizers = Tokenizers(Tagged(WORDS, ["x", "y"]), Tagged(WORDS, ["x", "y"], reads=False))
+    translator = Translator(build_model(config, WORDS.size + 2, WORDS.size + 2), tokenizers)
+    told = evaluate(translator, [Pair(f"<2x> {pair.source}", pair.target, pair.alignment) for pair in PAIRS], beam=2)
+    asked = evaluate(translator, PAIRS, beam=2, to="x")
+    assert asked == told != evaluate(translator, PAIRS, beam=2, to="y")
+    assert evaluate(translator, PAIRS, beam=2, to="x", reverse=make())["AER"].count == 2
+    with pytest.raises(ConfigError, match="This model does not write 'z', but x, y"):
+        evaluate(translator, PAIRS, to="z")
+    with pytest.raises(DataError, match="'a b c' does not tell what to write"):
+        evaluate(translator, PAIRS)
+    trace = translator.align([Pair("<2y> a b", "b a")])[0]
+    assert trace.source == ("<2y>", "a", "b", "</s>")
+    assert trace.source_words == (-1, 0, 1, -1)
+    assert "<2y>" in trace.special
+    for other in translator.translate(["a b c", "d"], to="x", beam=4, n_best=4):
+        assert not {"<2x>", "<2y>"} & {token for best in (other, *other.n_best) for token in best.tokens}
+
+
+def test_a_language_model_has_a_perplexity_alone():
+    torch.manual_seed(3)
+    config = ModelConfig(embedding=5, encoder=EncoderConfig(kind="none"), attention=None,
+                         decoder=DecoderConfig(kind="luong", cell="lstm", width=11, readout="none"))  # fmt: skip
+    translator = Translator(build_model(config, WORDS.size, WORDS.size), Tokenizers(WORDS, WORDS))
+    report = evaluate(translator, [Pair("", pair.target) for pair in PAIRS], data="texts")
+    assert [score.name for score in report.scores] == ["perplexity"]
+    assert next(report.lines()) == "texts: 4 sentences, nothing searched"
+    assert len(list(report.lines())) == 2
+    assert report.to_json()["by_length"] == []

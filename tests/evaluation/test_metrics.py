@@ -2,15 +2,17 @@
 
 import functools
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.pair import Alignment
-from regard.errors import DataError
-from regard.evaluation.alignment import alignment_error_rate, links
+from regard.errors import DataError, DisplayError
+from regard.evaluation.alignment import Reading, alignment_error_rate, links
 from regard.evaluation.edits import distance, error_rates, exact_match
 from regard.evaluation.overlap import bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
 
@@ -195,3 +197,65 @@ def test_links_are_of_words_merged_from_pieces():
 
 def test_a_trace_of_nothing_has_no_links():
     assert links(trace_of([[1.0]], source_words=(-1,), target_words=(-1,))) == frozenset()
+
+
+def test_links_of_one_layer_and_head():
+    eye = np.eye(3, dtype=np.float32)
+    weights = np.stack([eye, eye[[1, 2, 0]], eye[[2, 0, 1]], eye[::-1]]).reshape(2, 2, 3, 3)
+    trace = replace(
+        trace_of(np.zeros((3, 3)), source_words=(0, 1, 2), target_words=(0, 1, 2)),
+        weights=weights * np.array([5, 2, 3, 1], np.float32).reshape(2, 2, 1, 1) / 11,
+    )
+    read = {(n, m): links(trace, Reading(layer=n, head=m)) for n in (0, 1) for m in (0, 1)}
+    assert read[0, 0] == {(0, 0), (1, 1), (2, 2)}
+    assert read[0, 1] == {(1, 0), (2, 1), (0, 2)}
+    assert read[1, 0] == links(trace, Reading(layer=-1)) == {(2, 0), (0, 1), (1, 2)}
+    assert read[1, 1] == {(2, 0), (1, 1), (0, 2)}
+    assert links(trace, Reading(head=0)) == read[0, 0]
+    with pytest.raises(DisplayError) as error:
+        links(trace, Reading(layer=2))
+    assert str(error.value) == "There is no layer 2: this model has 2, counted from 0."
+
+
+def test_shifted_links_are_those_of_the_step_that_reads_the_word():
+    trace = trace_of(
+        [
+            [0.9, 0.1, 0.0],  # writes word 0
+            [0.1, 0.8, 0.1],  # reads it, and writes word 1
+            [0.2, 0.1, 0.7],  # reads it, and writes the end mark
+        ],
+        source_words=(0, 1, 2),
+        target_words=(0, 1, -1),
+    )
+    assert links(trace) == {(0, 0), (1, 1)}
+    assert links(trace, Reading(shift=True)) == {(1, 0), (2, 1)}
+
+
+def test_shifted_links_of_a_target_that_was_cut_off():
+    trace = trace_of([[1.0, 0.0], [0.0, 1.0]], source_words=(0, 1), target_words=(0, 1))
+    assert links(trace, Reading(shift=True)) == {(1, 0), (1, 1)}
+
+
+def test_a_reading_says_how():
+    assert Reading().words() == (
+        "the source word most looked at by each target word, forced decoding of the reference, subwords merged"
+    )
+    assert Reading(3, 0, shift=True).words(both=True) == (
+        "the source word most looked at by each target word, layer 3, head 0, looks of the step after, "
+        "both directions merged by grow-diag-final-and, forced decoding of the reference, subwords merged"
+    )
+
+
+def test_several_references_are_sacrebleus():
+    references = [("The red dress is old.", "The dress is red."), ("He sees me.",), ("A cat sat on the mat today.",)]
+    columns = [[right[0] for right in references], [references[0][1], None, None]]
+    assert bleu(HYPOTHESES, references).value == sacrebleu.corpus_bleu(HYPOTHESES, columns).score
+    assert chrf(HYPOTHESES, references).value == sacrebleu.corpus_chrf(HYPOTHESES, columns).score
+    assert bleu(HYPOTHESES, references).made_by.startswith("nrefs:var|")
+    one = [(right,) for right in REFERENCES]
+    assert bleu(HYPOTHESES, one) == bleu(HYPOTHESES, REFERENCES)
+    assert bleu_by_length(HYPOTHESES, HYPOTHESES, one) == bleu_by_length(HYPOTHESES, HYPOTHESES, REFERENCES)
+
+
+def test_exact_match_of_any_reference():
+    assert exact_match(["a", "b", "c"], [("x", "a "), ("b",), ("x", "y")]).value == pytest.approx(2 / 3)

@@ -20,10 +20,10 @@ def summary(encoder):
     return torch.randn(B, kinds * encoder.layers, width, generator=torch.Generator().manual_seed(1))
 
 
-def bridge_of(encoder, decoder, has_attention):
+def bridge_of(encoder, decoder, has_attention, goes_on=False):
     directions = 2 if encoder.bidirectional else 1
     shape = Summary(encoder.cell, encoder.layers, encoder.width, directions)
-    return Bridge(shape, encoder.width * directions, decoder, has_attention)
+    return Bridge(shape, encoder.width * directions, decoder, has_attention, goes_on)
 
 
 def encoded(final):
@@ -57,7 +57,7 @@ def test_every_combination_starts_every_layer(reads, writes, layers, decoder_lay
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_states_of_the_same_kind_are_handed_over_as_they_are(cell):
     encoder = EncoderConfig(cell=cell, layers=2, width=E, bidirectional=False)
-    bridge = bridge_of(encoder, DecoderConfig("luong", cell, layers=3, width=E), has_attention=False)
+    bridge = bridge_of(encoder, DecoderConfig(cell=cell, layers=3, width=E), has_attention=False, goes_on=True)
     final = summary(encoder)
     states = bridge(encoded(final))
     assert [*bridge.parameters()] == []
@@ -95,7 +95,7 @@ def test_a_decoder_may_start_from_the_mean_of_all_real_states():
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_without_an_encoder_everything_starts_from_zero(cell):
-    bridge = Bridge(Summary("", 0, 0), 0, DecoderConfig("luong", cell, layers=2, width=D), has_attention=False)
+    bridge = Bridge(Summary("", 0, 0), 0, DecoderConfig(cell=cell, layers=2, width=D), has_attention=False)
     states = bridge(Encoded(torch.zeros(B, 7, 0), torch.ones(B, 7, dtype=torch.bool), torch.zeros(B, 0, 0)))
     assert len(states) == 2
     assert all((part == 0).all() and part.shape == (B, D) for state in states for part in state if part is not None)

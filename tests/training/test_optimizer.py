@@ -69,11 +69,35 @@ def test_accumulated_batches_have_the_gradient_of_all_their_tokens(tmp_path):
     assert tokens[0] != tokens[1]
     joined = [torch.cat(both) for both in list(zip(*parts, strict=True))[:5]]
     whole = parts[0]._replace(**dict(zip(parts[0]._fields[:5], joined, strict=True)))
-    loss, count, norm = trainer._gradient([whole])
+    first = trainer._gradient([whole])
     expected = [parameter.grad.clone() for parameter in model.parameters()]
     again = trainer._gradient(parts)
-    assert count == again[1] == sum(tokens)
-    assert (loss, norm) == (pytest.approx(again[0]), pytest.approx(again[2]))
-    assert loss == pytest.approx(float(batch_loss(model, whole).nll) / count)
+    assert first.tokens == again.tokens == sum(tokens)
+    assert (first.loss, first.norm) == (pytest.approx(again.loss), pytest.approx(again.norm))
+    assert first.loss == pytest.approx(float(batch_loss(model, whole).nll) / first.tokens)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
+
+
+@pytest.mark.parametrize("name", [name for name in optimizers if name != "sgd"])
+def test_how_long_squared_gradients_are_remembered_is_a_setting(name):
+    config = TrainingConfig(optimizer=name, learning_rate=0.1, beta2=0.7)
+    plain = {"lr": 0.1, "foreach": False, "betas": (0.9, 0.7), "weight_decay": 0.0}
+    ours, _ = descend(lambda model: optimizers[name](model.parameters(), config), 5)
+    theirs, _ = descend(lambda model: PLAIN[name](model.parameters(), **plain), 5)
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+@pytest.mark.parametrize("name", optimizers)
+def test_what_is_not_trained_by_gradient_is_left_alone(name):
+    """A baseline of hard attention has no gradient: it is neither moved, nor decayed, nor counted in the norm."""
+    frozen = nn.Parameter(torch.tensor([3.0]), requires_grad=False)
+    free = nn.Parameter(torch.tensor([2.0]))
+    config = TrainingConfig(optimizer=name, learning_rate=0.1, weight_decay=0.2)
+    optimizer = optimizers[name]([frozen, free], config)
+    free.square().sum().backward()
+    assert float(gradient_norm([frozen, free], 1.0)) == 4.0
+    optimizer.step()
+    assert frozen.tolist() == [3.0]
+    assert free.tolist() != [2.0]
+    assert not any(key.startswith("frozen/") for key in state_tensors(optimizer, {frozen: "frozen", free: "free"}))

@@ -1,5 +1,6 @@
 """What a run refuses, in its exact words."""
 
+import math
 import os
 from dataclasses import replace
 
@@ -117,6 +118,7 @@ def test_settings_that_make_a_resume_meaningless(begun):
         ({"schedule": "cosine"}, {"epochs": 4}),
         ({"schedule": "cosine"}, {"steps": 4}),
         ({"average": "last"}, {"save_every": 1}),
+        ({"teacher_forcing": 0.5, "teacher_forcing_schedule": "linear"}, {"epochs": 4}),
     ],
 )
 def test_settings_that_others_depend_on(tmp_path, first, then):
@@ -174,10 +176,10 @@ def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
     config = settings()
     real, calls = loop.Trainer._gradient, []
 
-    def diverging(trainer, batches):
+    def diverging(trainer, batches, ratio):
         calls.append(1)
-        loss, tokens, norm = real(trainer, batches)
-        return (float("nan") if len(calls) == 6 else loss), tokens, norm
+        made = real(trainer, batches, ratio)
+        return made._replace(loss=float("nan")) if len(calls) == 6 else made
 
     whole = tmp_path / "whole"
     train(changed(config, steps=4), whole)
@@ -255,6 +257,23 @@ def test_all_checkpoints_damaged(begun):
         ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be above 0 and finite."),
         ({"plateau_factor": -3.0}, "training.plateau_factor is -3.0; it must be above 0 and at most 1."),
         ({"device": "cpu:x"}, "There is no device 'cpu:x': use auto, cpu or cuda."),
+        ({"beta2": 1.0}, "training.beta2 is 1.0; it must be at least 0 and below 1."),
+        ({"teacher_forcing": 1.5}, "training.teacher_forcing is 1.5; it must be at least 0 and at most 1."),
+        (
+            {"teacher_forcing_schedule": "linea"},
+            "No teacher forcing schedule named 'linea'. Did you mean 'linear'? (regard list forcings shows all)",
+        ),
+        ({"coverage_loss": -1.0}, "training.coverage_loss is -1.0; it must be at least 0 and finite."),
+        ({"guided": math.inf}, "training.guided is inf; it must be at least 0 and finite."),
+        ({"reinforce": math.nan}, "training.reinforce is nan; it must be at least 0 and finite."),
+        ({"entropy": -0.1}, "training.entropy is -0.1; it must be at least 0 and finite."),
+        ({"guided_layer": -2}, "training.guided_layer is -2; it must be at least -1."),
+        ({"guided_head": -5}, "training.guided_head is -5; it must be at least -1."),
+        (
+            {"coverage_loss": 1.0},
+            "training.coverage_loss is 1.0, but nothing keeps what earlier looks have seen: set "
+            "model.attention.coverage (regard list coverages), or training.coverage_loss=0.",
+        ),
     ],
 )
 def test_settings_that_cannot_be_followed(tmp_path, training, message):
@@ -307,6 +326,23 @@ def test_a_full_disk(tmp_path, monkeypatch):
             ["model.tie=all", "tokenizer.joint=false"],
             "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
             "set tokenizer.joint=true, or model.tie=output.",
+        ),
+        (
+            ["model.attention=none", "training.guided=0.5"],
+            "training.guided is 0.5, but model.attention is none, so there are no looks to guide: set it to 0.",
+        ),
+        (
+            ["model.attention=none", "training.coverage_loss=0.5"],
+            "training.coverage_loss is 0.5, but nothing keeps what earlier looks have seen: set "
+            "model.attention.coverage (regard list coverages), or training.coverage_loss=0.",
+        ),
+        (
+            [
+                *("model.encoder.kind=none", "model.attention=none", "model.decoder.kind=transformer"),
+                *("model.embedding=12", "model.decoder.width=12"),
+            ],
+            "training.metric=bleu scores translations, and a language model (model.encoder.kind=none) makes none: set "
+            "training.metric=loss.",
         ),
     ],
 )

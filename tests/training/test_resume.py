@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import tiny_run
-from tiny_run import MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
+from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
 STEPS = 9
 
@@ -40,6 +40,29 @@ def test_killed_after_any_step_and_resumed_ends_the_same(tmp_path, variant):
         result = train(config, part, resume=True)
         assert result.steps == steps
         assert contents(part) == contents(whole), f"killed after step {step}"
+
+
+# What steps are made of beside the batches and the rate: all of it must come from the checkpoint or from the step.
+OTHERS = [
+    (PLAIN, {"average": "best", "average_last": 2, "validate_every": 1, "metric": "loss", "patience": 0}),
+    (PLAIN, {"average": "best", "average_last": 3, "validate_every": 2, "save_every": 3}),
+    (MODEL, {"teacher_forcing": 0.3, "teacher_forcing_schedule": "linear"}),
+    (LOOKING, {"coverage_loss": 0.5, "guided": 0.3, "log_every": 4}),
+    (HARD, {"average": "ema", "optimizer": "adamw", "weight_decay": 0.1}),
+    (HARD, {"average": "last", "teacher_forcing": 0.5, "entropy": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("model", "variant"), OTHERS, ids=lambda given: "-".join(given) if type(given) is dict else "")
+def test_what_steps_are_made_of_is_restored(tmp_path, model, variant):
+    config = settings(model, **variant)
+    train(config, tmp_path / "whole")
+    for step in (3, 8):
+        part = tmp_path / f"killed-{step}"
+        with pytest.raises(Killed):
+            train(config, part, reporter=Listener(step, killed))
+        train(config, part, resume=True)
+        assert contents(part) == contents(tmp_path / "whole"), f"killed after step {step}"
 
 
 @pytest.mark.parametrize("variant", VARIANTS[:3], ids=lambda variant: "-".join(map(str, variant.values())))
@@ -134,6 +157,27 @@ def test_patience_ends_a_run_and_the_best_is_kept(tmp_path):
     assert result.best_step == len(scores) - 2
     # More patience lets it go on.
     assert train(changed(config, patience=3), tmp_path / "run", resume=True).steps > result.steps
+
+
+def test_the_mean_of_the_best_is_the_model_to_use(tmp_path):
+    """Whatever the last validation was, model.safetensors is the mean of the checkpoints with the three best."""
+    from safetensors.torch import load_file
+
+    config = settings(PLAIN, average="best", average_last=3, validate_every=1, patience=0)
+    listener = Listener()
+    result = train(config, tmp_path / "run", reporter=listener)
+    scores = {record["step"]: record["bleu"] for record in listener.records if "bleu" in record}
+    best = sorted(scores, key=scores.get)[-3:]
+    assert len(scores) == 9
+    assert max(best) < 9  # the last one is not among them, so that the mean was kept from before
+    assert result.best_step == best[-1]
+    # The weights at a step do not depend on the averaging: another run shows them.
+    snapshots = []
+    for step in sorted(best):
+        train(changed(config, average="none", steps=step), tmp_path / str(step))
+        snapshots.append(load_file(tmp_path / str(step) / "state" / f"step-{step:08d}" / "weights.safetensors"))
+    for name, tensor in load_file(tmp_path / "run" / "model.safetensors").items():
+        assert tensor.equal(sum(snapshot[name].double() for snapshot in snapshots).div(3).float())
 
 
 def test_without_a_validation_corpus_the_last_model_is_the_one_to_use(tmp_path, monkeypatch):

@@ -36,6 +36,12 @@ MODEL = ModelConfig(
     attention=AttentionConfig(width=3),
 )
 
+LOOKING = replace(MODEL, attention=replace(MODEL.attention, coverage="see2017"))
+"""The same with coverage."""
+
+HARD = replace(MODEL, attention=replace(MODEL.attention, focus="hard"))
+"""The same with attention that is sampled."""
+
 PLAIN = replace(MODEL, attention=None)
 """The same without attention, which takes half the time."""
 
@@ -53,6 +59,7 @@ def batch(rows) -> Batch:
     random = np.random.default_rng([11, *map(int, rows)])
     source = torch.from_numpy(random.integers(4, WORDS, (len(rows), 5)))
     target = torch.from_numpy(random.integers(4, WORDS, (len(rows), 3)))
+    # Every other pair is aligned: its first target token with its first two source tokens.
     source_mask = torch.arange(5) < torch.from_numpy(random.integers(2, 6, (len(rows), 1)))
     target_mask = torch.arange(3) < torch.from_numpy(random.integers(1, 4, (len(rows), 1)))
     first = torch.full_like(target[:, :1], 2)
@@ -63,6 +70,7 @@ def batch(rows) -> Batch:
         target * target_mask,
         target_mask,
         np.asarray(rows),
+        torch.tensor([(row, 0, s) for row in range(0, len(rows), 2) for s in range(2)]),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from regard.errors import DisplayError
 from regard.viz import curves
-from regard.viz.curves import by_length, learning_curve
+from regard.viz.curves import by_length, learning_curve, learning_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -83,3 +83,29 @@ def test_plots_are_pictures_only(tmp_path):
     expected = f"Cannot save {path}: files of kind '.json' cannot be written. Allowed are .png, .svg, .pdf."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         by_length({"a": [("1", 1.0)]}, path)
+
+
+def test_models_learn_side_by_side_and_runs_of_one_share_its_name(tmp_path):
+    paths = [write(tmp_path / f"{number}.jsonl", TRAINING + VALIDATION) for number in range(3)]
+    assert learning_curves({"a": paths[:2], "b $x$": paths[2:], "failed": []}, tmp_path / "c.svg") == []
+    found = [text for text in _texts(tmp_path / "c.svg") if text in ("a", "b $x$", "failed")]
+    assert sorted(found) == ["a", "b $x$"]
+    assert {"validation BLEU", "validation loss", "step"} <= texts(tmp_path / "c.svg")
+    assert "training loss" not in texts(tmp_path / "c.svg")
+    unvalidated = write(tmp_path / "3.jsonl", TRAINING)
+    learning_curves({"a": [unvalidated]}, tmp_path / "c.svg")
+    assert "training loss" in texts(tmp_path / "c.svg")
+    with pytest.raises(DisplayError, match=r"^There is nothing to draw: no run has 'loss', 'valid_loss' or 'bleu'\.$"):
+        learning_curves({"a": []}, tmp_path / "c.svg")
+
+
+def _texts(path) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.parse(path).iter(f"{SVG}text")]
+
+
+def test_nine_models_can_be_told_apart(tmp_path):
+    drawn = []
+    figure = type("Axes", (), {"plot": lambda self, *_, **look: drawn.append(look)})()
+    for number in range(9):
+        curves._line(figure, [(0.0, 1.0)], number, str(number))
+    assert len({(look["color"], look["marker"], look["linestyle"]) for look in drawn}) == 9

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from regard.attention.base import (
     Attended,
+    Blocks,
     Carry,
     Coverage,
     Extras,
@@ -17,13 +18,18 @@ from regard.attention.base import (
     Memory,
     Reach,
     Score,
-    positions_of,
 )
+from regard.attention.blocks import lay_out, pick
+from regard.attention.focus.monotonic import Monotonic
 from regard.attention.focus.softmax import Softmax
 from regard.attention.heads import Heads, repeat
+from regard.attention.onward import go_on, pick_heads
 from regard.attention.positions.base import Position
 from regard.attention.score.scaled_dot import ScaledDot
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
+
+Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
+"""Positions of queries, and of the keys that each of them has scored."""
 
 
 class Parts(NamedTuple):
@@ -80,6 +86,8 @@ class Attention(nn.Module):
         keys = self.score.keys(raw)
         if self.position is not None:
             keys = self.position.turn(keys, first)
+        # Short reaches pick rows at every look: they are laid out for that once.
+        keys, values = keys.contiguous(), values.contiguous()
         return Memory(keys, values, mask, None if self.coverage is None else self.coverage.fertility(real))
 
     def extend(self, memory: Memory, states: Float[Tensor, "B N D"]) -> Memory:
@@ -126,7 +134,9 @@ class Attention(nn.Module):
             weights, extras = looked.weights[:, :, 0], _extras(looked.focused)
             if self.coverage is not None:
                 extras = extras._replace(overlap=torch.minimum(weights, carry.covered).sum(dim=(1, 2))[:, None])
-            carry = Carry(carry.position + 1, weights, carry.covered + weights)
+            place = None if looked.focused is None else looked.focused.place
+            last = weights if place is None else place[:, :, 0]
+            carry = Carry(carry.position + 1, last, carry.covered + weights)
             attended.append(Attended(looked.context, looked.weights, carry, extras))
         return Attended(
             self._join(torch.cat([one.context for one in attended], dim=2)),
@@ -139,65 +149,120 @@ class Attention(nn.Module):
         queries = query[:, None] if self.heads is None else self.heads.queries(query)
         if self.position is not None:
             queries = self.position.turn(queries, carry.position)
-        heads = queries.shape[1]
-        keys, values = repeat(memory.keys, heads), repeat(memory.values, heads)
         if self.coverage is not None:
             assert carry.covered is not None
-            keys = self.coverage(keys, carry.covered, memory.fertility)
-        memory = Memory(keys, values, memory.mask)
+            keys = self.coverage(repeat(memory.keys, queries.shape[1]), carry.covered, memory.fertility)
+            memory = memory._replace(keys=keys)
         if isinstance(self.reach, LocalReach):
             return self._look_around(query, queries, memory, carry, look)
+        if isinstance(self.focus, Monotonic) and not self.training:
+            return self._look_onward(queries, memory, carry)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
-        return self._look_in_blocks(queries, memory, carry, look)
+        cuts = self.reach.blocks(carry.position, queries.shape[2], memory.mask.shape[1], queries.device)
+        if not cuts:
+            return self._look_at_all(queries, memory, carry)
+        return self._look_in_blocks(queries, memory, carry, cuts, look)
 
-    def _look_in_blocks(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool) -> _Looked:
-        """Look block by block; what no query of a block may look at is never computed."""
-        steps, size, device = queries.shape[2], memory.mask.shape[1], queries.device
-        blocks = list(self.reach.blocks(carry.position, steps, size))
-        places, found = [], []
-        for block in blocks:
-            at = positions_of(block.queries, steps, device)
-            where = positions_of(block.keys, size, device)
-            pairs = self.reach.allowed(at + carry.position, where)
-            allowed = memory.mask[:, None, None, block.keys]
-            allowed = allowed if pairs is None else allowed & pairs
-            asked = queries[:, :, block.queries]
-            scores = self.score(asked, memory.keys[:, :, block.keys])
-            bias = None if self.position is None else self.position.bias(asked, at + carry.position, where)
-            focused = self.focus(self._cooled(scores if bias is None else scores + bias), allowed, carry.last)
-            context = focused.weights @ memory.values[:, :, block.keys]
-            seen = None if self.position is None else self.position.seen(focused.weights, at + carry.position, where)
-            places.append(at)
-            found.append(_Looked(context if seen is None else context + seen, None, focused))
-        if len(blocks) == 1:
-            whole = found[0].focused.weights if found[0].focused is not None else None
-            if look and not _is_whole(blocks[0].keys, size):
-                whole = self._spread(blocks, found, queries, size)
-            return found[0]._replace(weights=whole)
-        weights = self._spread(blocks, found, queries, size) if look else None
-        order = torch.cat(places).argsort()
-        return _Looked(torch.cat([one.context for one in found], dim=2)[:, :, order], weights)
+    def _look_at_all(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
+        """Look at every key with every query."""
+        heads, steps = queries.shape[1:3]
+        at = torch.arange(carry.position, carry.position + steps, device=queries.device)
+        where = torch.arange(memory.mask.shape[1], device=queries.device)[None]
+        pairs = self.reach.allowed(at, where)
+        allowed = memory.mask[:, None, None]
+        allowed = allowed if pairs is None else allowed & pairs
+        scores = self.score(queries, repeat(memory.keys, heads))
+        focused = self._focused(scores, queries, (at, where), allowed, carry)
+        context = focused.weights.to(memory.values.dtype) @ repeat(memory.values, heads)
+        return _Looked(self._with_places(context, focused, (at, where)), focused.weights, focused)
 
-    @staticmethod
-    def _spread(blocks: list, found: list[_Looked], queries: Tensor, size: int) -> Tensor:  # type: ignore[type-arg]
-        """Put the weights of blocks where they belong among all keys."""
-        whole = queries.new_zeros(*queries.shape[:3], size)
-        for block, one in zip(blocks, found, strict=True):
-            assert one.focused is not None
-            whole[:, :, block.queries, block.keys] = one.focused.weights.to(whole.dtype)
-        return whole
+    def _look_in_blocks(
+        self,
+        queries: Float[Tensor, "B H T Q"],
+        memory: Memory,
+        carry: Carry,
+        cuts: tuple[Blocks, ...],
+        look: bool,
+    ) -> _Looked:
+        """Look block by block: what no query of a block may look at is never computed."""
+        batch, heads, steps, _ = queries.shape
+        size = memory.mask.shape[1]
+        at = torch.arange(carry.position, carry.position + steps, device=queries.device)
+        # Scores and keys of each query, cut after cut.
+        found, keys, pairs = [], [], []
+        for i, blocks in enumerate(cuts):
+            scores = self.score(
+                pick(queries, blocks.queries[None]), repeat(pick(memory.keys, blocks.keys[None]), heads)
+            )
+            found.append(lay_out(scores, batch, blocks.slots))
+            keys.append(blocks.keys[blocks.slots // blocks.queries.shape[1]])
+            inside = (keys[-1] >= 0) & (keys[-1] < size)
+            close = self.reach.allowed(at, keys[-1], i)
+            pairs.append(inside if close is None else inside & close)
+        where = torch.cat(keys, dim=1).clamp(0, size - 1)
+        allowed = (memory.mask[:, where] & torch.cat(pairs, dim=1))[:, None]
+        focused = self._focused(torch.cat(found, dim=-1), queries, (at, where), allowed, carry)
+        context: Tensor | None = None
+        parts = torch.split(focused.weights, [one.shape[-1] for one in found], dim=-1)
+        for blocks, weights in zip(cuts, parts, strict=True):
+            values = repeat(pick(memory.values, blocks.keys[None]), heads)
+            seen = lay_out(pick(weights, blocks.queries[None]).to(values.dtype) @ values, batch, blocks.slots)
+            context = seen if context is None else context + seen
+        assert context is not None
+        whole = None
+        if look:
+            empty = focused.weights.new_zeros(batch, heads, steps, size)
+            whole = empty.scatter_add(-1, where.expand_as(focused.weights), focused.weights)
+        return _Looked(self._with_places(context, focused, (at, where)), whole, focused)
+
+    def _focused(
+        self,
+        scores: Float[Tensor, "B H T N"],
+        queries: Float[Tensor, "B H T Q"],
+        places: Places,
+        allowed: Bool[Tensor, "B 1 #T N"],
+        carry: Carry,
+    ) -> Focused:
+        """Make weights of scores, to which positions may add."""
+        if self.position is not None and self.position.adds:
+            at, where = places
+            scores = scores + self.position.bias(queries, where - at[:, None], self.score)
+        focused: Focused = self.focus(self._cooled(scores), allowed, carry.last)
+        return focused
+
+    def _with_places(
+        self, context: Float[Tensor, "B H T V"], focused: Focused, places: Places
+    ) -> Float[Tensor, "B H T V"]:
+        """Add to contexts what positions add to values."""
+        if self.position is None or not self.position.adds:
+            return context
+        at, where = places
+        seen = self.position.seen(focused.weights, where - at[:, None])
+        return context if seen is None else context + seen
+
+    def _look_onward(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
+        """Go on from the last look, and score only what is come to; the same as a look at all, in less time."""
+        assert isinstance(self.focus, Monotonic)
+        focus, size = self.focus, memory.mask.shape[1]
+        start = queries.new_zeros(queries.shape[:2], dtype=torch.long)
+        start = start if carry.last is None else carry.last.argmax(dim=-1)
+        at, found = go_on(lambda keys: focus.fits(self._cooled(self.score(queries, keys))), memory, start)
+        place = functional.one_hot(at[..., None], size).to(queries.dtype)
+        weights = place * found[..., None, None]
+        context = pick_heads(memory.values, at[..., None]) * found[..., None, None]
+        return _Looked(context, weights, Focused(weights, place=place))
 
     def _look_around(
-        self, query: Float[Tensor, "B T Q"], queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool
+        self, query: Float[Tensor, "B T D"], queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool
     ) -> _Looked:
         """Look at each query's own window: its keys are gathered, and the rest is never computed."""
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
         positions, allowed, factor = self.reach.window(query, memory.mask, carry.position)
-        rows = torch.arange(batch, device=query.device)[:, None, None]
+        positions = positions.clamp(0, memory.mask.shape[1] - 1)
         # (B T) H N K: each query is a sentence of its own, with a short memory of its own.
-        keys, values = (part.transpose(1, 2)[rows, positions].transpose(2, 3).flatten(0, 1) for part in memory[:2])
+        keys, values = (repeat(pick(part, positions), heads) for part in memory[:2])
         asked = queries.transpose(1, 2).flatten(0, 1)[:, :, None]
         focused = self.focus(self._cooled(self.score(asked, keys)), allowed.flatten(0, 1)[:, None, None])
         weights = focused.weights if factor is None else focused.weights * factor.flatten(0, 1)[:, None, None]
@@ -215,7 +280,7 @@ class Attention(nn.Module):
 
     def _fusible(self) -> bool:
         """Whether torch's own fused attention computes the same."""
-        plain_position = self.position is None or type(self.position).bias is Position.bias
+        plain_position = self.position is None or not self.position.adds
         plain_reach = type(self.reach).blocks is Reach.blocks
         plain_focus = type(self.focus) is Softmax and self.temperature == 1.0 and self.log_temperature is None
         return type(self.score) is ScaledDot and plain_reach and plain_focus and plain_position
@@ -223,12 +288,13 @@ class Attention(nn.Module):
     def _look_fused(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
         steps, device = queries.shape[2], queries.device
         at = torch.arange(carry.position, carry.position + steps, device=device)
-        pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device))
+        pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
         allowed = memory.mask[:, None, None]
         allowed = allowed if pairs is None else allowed & pairs
         # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
         some = allowed.any(dim=-1, keepdim=True)
-        seen = functional.scaled_dot_product_attention(queries, memory.keys, memory.values, attn_mask=allowed | ~some)
+        keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
+        seen = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed | ~some)
         return _Looked(seen.masked_fill(~some, 0.0), None)
 
     def _cooled(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
@@ -236,7 +302,7 @@ class Attention(nn.Module):
             scores = scores / self.temperature
         return scores if self.log_temperature is None else scores * torch.exp(-self.log_temperature)[:, None, None]
 
-    def _join(self, contexts: Float[Tensor, "B H T V"]) -> Float[Tensor, "B T V"]:
+    def _join(self, contexts: Float[Tensor, "B H T V"]) -> Float[Tensor, "B T D"]:
         if self.pruned:
             keep = torch.ones(contexts.shape[1], dtype=contexts.dtype, device=contexts.device)
             keep[list(self.pruned)] = 0.0
@@ -265,7 +331,3 @@ def _extras(focused: Focused | None) -> Extras:
 
 def _in_order(weights: Float[Tensor, "B H T S"] | None) -> Float[Tensor, "B T H S"] | None:
     return None if weights is None else weights.transpose(1, 2)
-
-
-def _is_whole(keys: slice | Tensor, size: int) -> bool:
-    return isinstance(keys, slice) and keys.indices(size) == (0, size, 1)

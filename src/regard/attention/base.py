@@ -7,7 +7,6 @@ has H = G = 1). Parts keep no state: what one look leaves for the next is in the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -33,7 +32,7 @@ class Carry(NamedTuple):
     position: int = 0
     """Where the next query stands in its sequence."""
     last: Float[Tensor, "B H S"] | None = None
-    """The weights of the last look; kept for a focus that goes on from there."""
+    """The weights of the last look, or the place where it ended; kept for a focus that goes on from there."""
     covered: Float[Tensor, "B H S"] | None = None
     """The sum of the weights of all looks; kept for coverage."""
 
@@ -81,6 +80,10 @@ class Sizes(NamedTuple):
     """Width of a query before it is split into heads (reaches that predict where to look read that)."""
     causal: bool = False
     """Whether only the past of the same sequence may be looked at."""
+    raw_state: int = 0
+    """Width of a state before keys are made of it (a learned fertility reads that)."""
+    soft_chance: float = 0.5
+    """How often hard attention is soft in training."""
 
 
 class Score(nn.Module, ABC):
@@ -90,6 +93,8 @@ class Score(nn.Module, ABC):
     """Whether it is an inner product of query and key, so that turning both by their positions has a meaning."""
     of_itself: ClassVar[bool] = True
     """Whether it has a meaning where a sequence looks at itself."""
+    reads_states: ClassVar[bool] = True
+    """Whether its keys depend on the states, and not on their places alone."""
     key_width: int
     """Width of the keys it makes."""
 
@@ -105,12 +110,18 @@ class Score(nn.Module, ABC):
         """Score every key for every query; keys are those that `keys` made, repeated where groups are fewer."""
 
 
-class Block(NamedTuple):
-    """Some queries, and all the keys that any of them may look at."""
+class Blocks(NamedTuple):
+    """Queries cut into M blocks of T, and for each block the N keys that any of its queries may look at.
 
-    queries: slice
-    """Of the queries at hand, counted from the first of them."""
-    keys: slice | Int[Tensor, " N"]
+    All are of one size, so that they are one batch of matrix products: an index that is out of range fills up a block.
+    """
+
+    queries: Int[Tensor, "M T"]
+    """Counted from the first of the queries at hand."""
+    keys: Int[Tensor, "M N"]
+    """By position."""
+    slots: Int[Tensor, " Q"]
+    """Where each query is found among the blocks, laid one after the other."""
 
 
 class Reach(nn.Module):
@@ -128,12 +139,20 @@ class Reach(nn.Module):
         super().__init__()
         self.causal = sizes.causal
 
-    def blocks(self, first: int, steps: int, size: int) -> Iterator[Block]:
-        """Cut `steps` queries into blocks, given `size` keys; all queries are in exactly one block, in order."""
-        yield Block(slice(0, steps), slice(0, size))
+    def blocks(self, first: int, steps: int, size: int, device: torch.device) -> tuple[Blocks, ...]:
+        """Cut `steps` queries into blocks, given `size` keys; nothing, if every query looks at nearly every key.
 
-    def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, " N"]) -> Bool[Tensor, "T N"] | None:
-        """Say which of these positions may look at which; None if all may look at all."""
+        Where there are several cuts, each holds every query, which looks at the keys of its blocks in all of them.
+        """
+        return ()
+
+    def allowed(
+        self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"], cut: int = 0
+    ) -> Bool[Tensor, "T N"] | None:
+        """Say which of these positions may look at which; None if all may look at all.
+
+        Where there are several cuts, a pair is allowed in one of them.
+        """
         return keys <= queries[:, None] if self.causal else None
 
 
@@ -164,10 +183,15 @@ class Focused(NamedTuple):
     weights: Float[Tensor, "B H T S"]
     log_prob: Float[Tensor, "B H T"] | None = None
     entropy: Float[Tensor, "B H T"] | None = None
+    place: Float[Tensor, "B H T S"] | None = None
+    """Where the next look goes on from, where that is not the weights (monotonic)."""
 
 
 class Focus(nn.Module, ABC):
-    """How scores become weights: non-negative, zero where not allowed, of sum one where anything is allowed."""
+    """How scores become weights: non-negative, zero where not allowed, of sum one where anything is allowed.
+
+    Monotonic alone may find nothing though something is allowed: its weights sum to at most one.
+    """
 
     goes_on: ClassVar[bool] = False
     """Whether it needs the weights of the look before: queries are then taken one after the other."""
@@ -207,8 +231,3 @@ scores: Registry[type[Score]] = Registry("attention score", "scores")
 reaches: Registry[type[Reach]] = Registry("attention reach", "reaches")
 focuses: Registry[type[Focus]] = Registry("attention focus", "focuses")
 coverages: Registry[type[Coverage]] = Registry("coverage", "coverages")
-
-
-def positions_of(index: slice | Tensor, size: int, device: torch.device) -> Int[Tensor, " N"]:
-    """Return the positions that an index of a block stands for."""
-    return index if isinstance(index, Tensor) else torch.arange(*index.indices(size), device=device)

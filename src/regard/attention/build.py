@@ -39,7 +39,8 @@ def build_attention(
                 f"{name}.heads is {config.heads}, which does not divide the width of a query, {query_width}: "
                 f"change one of them, or set {name}.head_width."
             )
-        heads = Heads(query_width, state_width, config.heads, groups, width, query_width)
+        reads_states = scores[config.score].reads_states
+        heads = Heads(query_width, state_width, config.heads, groups, width, query_width, reads_states)
     sizes = Sizes(
         query=width,
         key=width if projected else state_width,
@@ -50,6 +51,8 @@ def build_attention(
         stride=config.stride,
         longest=config.longest,
         raw_query=query_width,
+        raw_state=state_width,
+        soft_chance=config.soft_chance,
         causal=causal,
     )
     _check_meaning(config, name, itself)
@@ -80,8 +83,15 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
             f"{name}.groups is {config.groups}, which does not divide the {config.heads} heads: each group of keys "
             "serves as many heads as the others."
         )
+    if config.head_width < 0:
+        raise ConfigError(
+            f"{name}.head_width must be at least 1, or 0 for the query's width over the number of heads, got "
+            f"{config.head_width}."
+        )
     if not config.temperature > 0:
         raise ConfigError(f"{name}.temperature must be above 0, got {config.temperature}.")
+    if not 0 <= config.soft_chance <= 1:
+        raise ConfigError(f"{name}.soft_chance must be between 0 and 1, got {config.soft_chance}.")
 
 
 def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:
@@ -105,7 +115,7 @@ def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:
     if focus.goes_on and itself:
         raise ConfigError(
             f"{name}.focus={config.focus} moves on through a source from where it looked last; a sequence that looks "
-            "at itself grows under it: take softmax, sparsemax, entmax or hard."
+            "at itself grows under it: take softmax, sparsemax, entmax, gumbel or hard."
         )
     if (focus.goes_on and reach.blocks is not Reach.blocks) or (focus.goes_on and config.reach.startswith("local")):
         raise ConfigError(
@@ -128,7 +138,7 @@ def _position(position: str, name: str, config: AttentionConfig, sizes: Sizes) -
             f"model.positions={position} changes the inner product of query and key, and {name}.score={config.score} "
             f"is none: take one of {dotted}, or model.positions=alibi."
         )
-    return positions[position](PositionSizes(sizes.query, sizes.heads, sizes.longest))
+    return positions[position](PositionSizes(sizes.query, sizes.heads, sizes.longest, sizes.key))
 
 
 def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ class HeadLinear(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T E"]:
         """Map each head's inputs."""
-        return inputs @ self.weight.view(self.heads, -1, inputs.shape[-1]).transpose(1, 2)
+        # Not `@`, which would copy the weights for each row of the batch.
+        return torch.einsum("bhtd,hed->bhte", inputs, self.weight.view(self.heads, -1, inputs.shape[-1]))
 
 
 class Heads(nn.Module):
@@ -31,12 +32,24 @@ class Heads(nn.Module):
     Differs from the paper: any score may follow, and the maps have biases, as torch's own have.
     """
 
-    def __init__(self, query_width: int, state_width: int, heads: int, groups: int, width: int, output: int) -> None:
-        """`width` is that of one head, `output` that of the context."""
+    def __init__(
+        self,
+        query_width: int,
+        state_width: int,
+        heads: int,
+        groups: int,
+        width: int,
+        output: int,
+        reads_states: bool = True,
+    ) -> None:
+        """`width` is that of one head, `output` that of the context.
+
+        A score that does not read the states has no use for a map of them.
+        """
         super().__init__()
         self.heads, self.groups = heads, groups
         self.W_q = nn.Linear(query_width, heads * width)
-        self.W_k = nn.Linear(state_width, groups * width)
+        self.W_k = nn.Linear(state_width, groups * width) if reads_states else None
         self.W_v = nn.Linear(state_width, groups * width)
         self.W_o = nn.Linear(heads * width, output)
 
@@ -45,7 +58,9 @@ class Heads(nn.Module):
         return split(self.W_q(query), self.heads)
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B G S K"]:
-        """Split keys into groups."""
+        """Split keys into groups; they have no width where nothing reads them."""
+        if self.W_k is None:
+            return states.new_empty(states.shape[0], self.groups, states.shape[1], 0)
         return split(self.W_k(states), self.groups)
 
     def values(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B G S V"]:

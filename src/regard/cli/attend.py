@@ -12,12 +12,14 @@ from regard.cli.options import (
     Device,
     Model,
     Search,
+    To,
+    With,
     check_at_least,
     check_target,
     search_options,
     wants_color,
 )
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 
 def attend(
@@ -38,7 +40,12 @@ def attend(
     head: Annotated[
         int | None, typer.Option(metavar="N", help="Show this head, counted from 0.  [default: the mean]")
     ] = None,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Show every head by itself, of the given layer or of all.")
+    ] = False,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
+    with_: With = None,
+    to: To = None,
     beam: Beam = None,
     set_: Search = None,
     color: Color = None,
@@ -54,28 +61,35 @@ def attend(
     _check_text("sentence", sentence)
     check_at_least(20, width=width)
     check_at_least(1, beam=beam)
+    if heads and head is not None:
+        raise ConfigError("Give either --head or --heads, not both.")
     if target is not None:
         _check_text("target", target)
     from regard.data.pair import Pair
     from regard.decoding.translator import Translator
     from regard.viz.output import check_suffix
-    from regard.viz.trace import PICTURES
+    from regard.viz.trace import PICTURES, Choice
 
     for path in out or []:
         check_suffix(path, (*PICTURES, ".json"))
         check_target(path)
-    translator = Translator.load(model, device)
+    translator = Translator.load([model, *(with_ or [])], device)
+    translator.check_source()
+    translator.options = options = search_options(translator.options, set_)
+    (sentence,) = translator.tokenizers.tag([sentence], to)
     if target is None:
-        options = search_options(translator.options, set_)
         best = translator.translate([sentence], beam=beam, prefix=[prefix], candidates=5, options=options)[0]
         text, trace = best.text, best.attention
     else:
         text, trace = target, translator.align([Pair(sentence, target)])[0]
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    drawn = trace.render(columns, wants_color(color), layer=layer, head=head)
-    print(text, drawn, sep="\n", flush=True)
+    trace.look(layer, head)  # what is not there is refused before anything is printed
+    print(text)
+    for depth, one in trace.every_head(layer) if heads else [(layer, head)]:
+        print(trace.render(columns, wants_color(color), layer=depth, head=one), flush=True)
+    shown: tuple[Choice, Choice] = ("all" if layer is None else layer, "all") if heads else (layer, head)
     for path in out or []:
-        for note in trace.save(path, layer=layer, head=head, quiet=True):
+        for note in trace.save(path, layer=shown[0], head=shown[1], quiet=True):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {path}", err=True)
 

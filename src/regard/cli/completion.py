@@ -16,6 +16,11 @@ def assignments(incomplete: str) -> Choices:
     return [(f"{setting.name}=", setting.help) for setting in describe() if setting.name.startswith(incomplete)]
 
 
+def decoding_assignments(incomplete: str) -> Choices:
+    """Offer the settings that can be changed in a trained model, ready for a value."""
+    return [(name, about) for name, about in assignments(incomplete) if name.startswith("decoding.")]
+
+
 def devices(incomplete: str) -> list[str]:
     """Offer devices."""
     return [name for name in ("auto", "cpu", "cuda") if name.startswith(incomplete)]

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,22 +15,54 @@ from regard.cli.options import (
     Search,
     Source,
     Target,
+    To,
+    With,
     check_at_least,
     check_target,
     corpus_parts,
     search_options,
 )
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.evaluation.alignment import Reading
 
 
 def evaluate(
     model: Model,
+    with_: With = None,
     data: Data = None,
     source: Source = None,
     target: Target = None,
     alignment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Gold word alignments beside --source and --target (i-j, ipj).")
+        str | None,
+        typer.Option(
+            "--alignment",
+            "--alignments",
+            metavar="FILE",
+            help="Gold word alignments beside --source and --target (i-j, ipj; talp:FILE if counted from 1).",
+        ),
     ] = None,
+    layer: Annotated[
+        int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0.  [default: the mean]")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(metavar="N", help="Alignments of this head, from 0.  [default: the mean]")
+    ] = None,
+    shift: Annotated[
+        bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
+    ] = False,
+    reverse_model: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
+    ] = None,
+    symmetrise: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How: regard list symmetrisations.  [default: grow-diag-final-and]"),
+    ] = None,
+    group: Annotated[
+        bool, typer.Option("--group", help="Score each source once, against all targets it has in the corpus.")
+    ] = False,
+    to: To = None,
     split: Annotated[
         str, typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.")
     ] = "test",
@@ -47,7 +79,7 @@ def evaluate(
     """Score a model: BLEU, chrF, perplexity, error rates and more.
 
     Every number is printed with what made it. With gold alignments (in the corpus, or by --alignment), the attention
-    is scored too.
+    is scored too. A language model has a perplexity alone.
     """
     check_at_least(1, beam=beam, batch=batch)
     parts = corpus_parts(data, source, target)
@@ -55,7 +87,7 @@ def evaluate(
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
     if alignment is not None and len(parts) == 1:
         raise DataError("--alignment goes with --source and --target; with --data it is the third column.")
-    from regard.data.corpus import open_corpus
+    from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
     from regard.viz.curves import by_length
@@ -67,10 +99,26 @@ def evaluate(
     for path in (plot, translations):
         if path is not None:
             check_target(path)
+    reading = _reading(layer, head, shift, reverse_model, symmetrise)
     corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
-    translator = Translator.load(model, device)
-    options = search_options(translator.options, set_)
-    report = run(translator, corpus, data=corpus.name, beam=beam, batch_size=batch, options=options)
+    translator = Translator.load([model, *(with_ or [])], device)
+    if not translator.model.reads and (plot is not None or translations is not None):
+        raise ConfigError("--plot and --translations are of translations, and a language model makes none.")
+    translator.options = options = search_options(translator.options, set_)
+    pairs = for_model(corpus, translator.model.reads)
+    reverse = None if reverse_model is None else Translator.load(reverse_model, device)
+    report = run(
+        translator,
+        pairs,
+        data=corpus.name,
+        beam=beam,
+        options=options,
+        batch_size=batch,
+        to=to,
+        group=group,
+        reading=reading,
+        reverse=reverse,
+    )
     print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
     if translations is not None:
         write_output(translations, "".join(" ".join(text.splitlines()) + "\n" for text in report.translations).encode())
@@ -80,3 +128,18 @@ def evaluate(
         for note in by_length(series, plot, title=f"{corpus.name}, {report.sentences:,} sentences"):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {plot}", err=True)
+
+
+def _reading(
+    layer: int | None, head: int | None, shift: bool, reverse_model: Path | None, symmetrise: str | None
+) -> "Reading | None":
+    """Return how alignments are to be read off; None where nothing was said of it."""
+    if symmetrise is not None and reverse_model is None:
+        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
+    if layer is None and head is None and not shift and reverse_model is None:
+        return None
+    from regard.evaluation.alignment import MERGE, Reading
+    from regard.evaluation.symmetrise import symmetrisations
+
+    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
+    return Reading(layer, head, shift, symmetrise or MERGE)

@@ -27,9 +27,13 @@ KINDS = {
     "readouts": "regard.layers.readout:readouts",
     "tokenizers": "regard.data.tokenizers:kinds",
     "corpora": "regard.data.embedded:corpora",
+    "symmetrisations": "regard.evaluation.symmetrise:symmetrisations",
     "optimizers": "regard.training.optimizer:optimizers",
     "schedules": "regard.training.schedule:schedules",
+    "forcings": "regard.training.forcing:forcings",
     "averages": "regard.training.averaging:averages",
+    "methods": "regard.decoding.search:methods",
+    "utilities": "regard.decoding.search:utilities",
 }
 """Where each registry is; only those that are asked for are imported."""
 SETTINGS = "settings"

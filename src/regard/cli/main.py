@@ -13,6 +13,7 @@ import typer
 
 from regard import __version__
 from regard.cli.attend import attend
+from regard.cli.compare import compare
 from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "translate": translate,
     "evaluate": evaluate,
     "attend": attend,
+    "compare": compare,
     "list": list_parts,
     "data": data,
     "doctor": doctor,

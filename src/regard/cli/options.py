@@ -7,12 +7,19 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.completion import devices
+from regard.cli.completion import decoding_assignments, devices
 from regard.config import Config, DecodingConfig
 from regard.errors import ConfigError, DataError, DisplayError
 from regard.settings import override
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
+With = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="MODEL", help="Let this model write along (an ensemble). Repeatable."),
+]
+To = Annotated[
+    str | None, typer.Option(metavar="TAG", help="What to write, for a model that was trained with several tags.")
+]
 Beam = Annotated[
     int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.  [default: the model's own]")
 ]
@@ -21,14 +28,15 @@ Search = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Search otherwise than the model's config.toml says, e.g. decoding.length_penalty=0.6. Repeatable.",
+        help="Search otherwise than the model's config.toml says, e.g. decoding.method=sample. Repeatable.",
+        autocompletion=decoding_assignments,
     ),
 ]
 Batch = Annotated[int, typer.Option(metavar="N", help="Sentences searched at once.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
 Data = Annotated[
     str | None,
-    typer.Option(metavar="CORPUS", help="A .tsv or .jsonl file (also .gz, .xz), - for stdin, or an embedded name."),
+    typer.Option(metavar="CORPUS", help="A .tsv, .jsonl or .txt file (also .gz, .xz), - for stdin, an embedded name."),
 ]
 Source = Annotated[str | None, typer.Option(metavar="FILE", help="The source side, one text a line.")]
 Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target side, line by line beside the source.")]

@@ -9,7 +9,7 @@ from regard import settings
 from regard.cli.completion import assignments, devices, preset_names
 from regard.cli.options import Data, Source, Target, corpus_parts
 from regard.config import Config
-from regard.errors import ConfigError, TrainingError
+from regard.errors import ConfigError, DataError, TrainingError
 
 PRESET = "bahdanau2014-small"
 
@@ -19,6 +19,25 @@ def train(
     data: Data = None,
     source: Source = None,
     target: Target = None,
+    alignment: Annotated[
+        str | None,
+        typer.Option(
+            "--alignment",
+            "--alignments",
+            metavar="FILE",
+            help="Gold alignments beside --source and --target, for training.guided (talp:FILE if counted from 1).",
+        ),
+    ] = None,
+    tagged: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TAG=CORPUS",
+            help="Instead of --data: de=train.en,train.de or fr=pairs.tsv; the tag tells what to write. Repeatable.",
+        ),
+    ] = None,
+    valid_tagged: Annotated[
+        list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Validation corpora of these. Repeatable.")
+    ] = None,
     valid: Annotated[
         str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
     ] = None,
@@ -33,6 +52,10 @@ def train(
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="A config.toml instead of a preset.")] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="MODEL", help="Start from a model's weights, vocabulary and settings."),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,13 +83,20 @@ def train(
     regard train --source train.en --target train.de \\
                  --valid-source val.en --valid-target val.de --out models/en-de
     regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
+    regard train --from models/en-de --data medical.tsv --out models/medical
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts = corpus_parts(data, source, target)
+    if alignment is not None:
+        if len(train_parts) != 2:
+            raise DataError("--alignment goes with --source and --target; with --data it is the third column.")
+        train_parts = (*train_parts, alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
-    chosen = _starting_point(out, preset, config, resume)
+    chosen = _starting_point(out, preset, config, resume, from_)
     named = {
         "data.train": list(train_parts) or None,
         "data.valid": list(valid_parts) or None,
+        "data.tagged": tagged or None,
+        "data.valid_tagged": valid_tagged or None,
         "training.epochs": epochs,
         "training.device": device,
         "seed": seed,
@@ -75,7 +105,7 @@ def train(
         if value is not None:
             chosen = settings.assign(chosen, name, value)
     chosen = settings.override(chosen, set_ or [])
-    if not chosen.data.train:
+    if not chosen.data.train and not chosen.data.tagged:
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
@@ -84,12 +114,16 @@ def train(
     from regard.training.trainer import INTERRUPTED
 
     if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end != INTERRUPTED:
-        typer.echo(f'The model is in {out}. Look at it with: regard attend {out} "a sentence of yours"', err=True)
+        reads = chosen.model.encoder.kind != "none"
+        look = f' Look at it with: regard attend {out} "a sentence of yours"' if reads else ""
+        typer.echo(f"The model is in {out}.{look}", err=True)
 
 
-def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool) -> Config:
+def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config:
     from regard.presets import preset as named
 
+    if model is not None:
+        return _of_model(model, preset, config, resume)
     if preset is not None and config is not None:
         raise ConfigError("Give either --preset or --config, not both: each is a whole configuration.")
     if preset is not None and resume:
@@ -101,3 +135,14 @@ def _starting_point(out: Path, preset: str | None, config: Path | None, resume: 
             raise TrainingError(f"There is nothing to resume in {out}: leave out --resume to start there.")
         return settings.read_toml(out / "config.toml")
     return named(preset or PRESET)
+
+
+def _of_model(model: Path, preset: str | None, config: Path | None, resume: bool) -> Config:
+    for name, given in (("--preset", preset), ("--config", config)):
+        if given is not None:
+            raise ConfigError(f"Give either --from or {name}, not both: a model brings its own configuration.")
+    if resume:
+        raise TrainingError("--from starts a new run and --resume goes on with one: give one of them.")
+    from regard.training.finetune import configuration_of
+
+    return configuration_of(model)

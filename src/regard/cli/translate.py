@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
+from regard.cli.options import Batch, Beam, Device, Model, Search, To, With, check_at_least, search_options
 
 
 def translate(
     model: Model,
+    with_: With = None,
+    to: To = None,
     beam: Beam = None,
     n_best: Annotated[
         int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
@@ -21,18 +23,20 @@ def translate(
     """Translate stdin to stdout, line by line.
 
     Line i of the output is the translation of line i of the input; an empty line stays empty. With --n-best a line
-    of the output is the input line's number, the score and the translation, separated by tabs.
+    of the output is the input line's number, the score and the translation, separated by tabs. A language model
+    continues each line instead, also an empty one.
     """
     check_at_least(1, beam=beam, n_best=n_best, batch=batch)
     from regard.decoding.lines import as_they_come
     from regard.decoding.translator import Translator
 
-    translator = Translator.load(model, device)
+    translator = Translator.load([model, *(with_ or [])], device)
     options = search_options(translator.options, set_)
     if sys.stdin.isatty():
-        typer.echo("Type what to translate, a text a line; Ctrl-D ends.", err=True)
+        what = "translate" if translator.model.reads else "continue"
+        typer.echo(f"Type what to {what}, a text a line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
-        found = translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options)
+        found = translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options, to=to)
         for number, best in enumerate(found):
             if n_best == 1:
                 print(best.text)

@@ -28,6 +28,9 @@ class Batch(NamedTuple):
     target_mask: Bool[Tensor, "B T"]
     rows: NDArray[Any]
     """Which pairs of the cache these are."""
+    links: Int[Tensor, "N 3"] | None = None
+    """Gold alignments, where the cache has them: each row (b, t, s) links position t of `tokens_out` in pair b with
+    position s of `source`. Pairs without an alignment have no rows."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the tensors to a device."""
@@ -37,6 +40,7 @@ class Batch(NamedTuple):
             tokens_in=self.tokens_in.to(device),
             tokens_out=self.tokens_out.to(device),
             target_mask=self.target_mask.to(device),
+            links=None if self.links is None else self.links.to(device),
         )
 
 
@@ -94,7 +98,7 @@ def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
 
 
 def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str = "cpu") -> Batch:
-    """Gather pairs of a cache into padded tensors."""
+    """Gather pairs of a cache into padded tensors, with their links if the cache was built with `links=True`."""
     source, source_mask = _gather(cache, 0, rows)
     tokens_out, target_mask = _gather(cache, 1, rows)
     tokens_in = np.full_like(tokens_out, PAD)
@@ -108,6 +112,7 @@ def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str
         tokens_out=torch.from_numpy(tokens_out),
         target_mask=torch.from_numpy(target_mask),
         rows=np.asarray(rows),
+        links=_gather_links(cache, rows),
     ).to(device)
 
 
@@ -119,6 +124,17 @@ def _gather(cache: TokenCache, side: int, rows: NDArray[Any]) -> tuple[NDArray[n
     ids = np.full(mask.shape, PAD, np.int64)
     ids[mask] = cache.tokens[side][(starts[:, None] + steps)[mask]]
     return ids, mask
+
+
+def _gather_links(cache: TokenCache, rows: NDArray[Any]) -> Int[Tensor, "N 3"] | None:
+    if cache.links is None or cache.link_offsets is None:
+        return None
+    starts, ends = cache.link_offsets[rows], cache.link_offsets[np.asarray(rows) + 1]
+    # Row n of a pair's links is its first one's place plus n: one gather for all pairs.
+    pair = np.repeat(np.arange(len(starts)), ends - starts)
+    within = np.arange(len(pair)) - np.repeat(np.cumsum(ends - starts) - (ends - starts), ends - starts)
+    positions = cache.links[starts[pair] + within].astype(np.int64)
+    return torch.from_numpy(np.concatenate((pair[:, None], positions), axis=1))
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:

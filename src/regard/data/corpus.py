@@ -1,4 +1,4 @@
-"""Parallel corpora as streams of pairs, from files, standard input or what is embedded.
+"""Corpora as streams of pairs, from files, standard input or what is embedded.
 
 A corpus can be passed over as often as one likes, holds one line at a time in memory, and checks each: what is wrong
 with it raises a DataError that names the file and the line.
@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
-from regard.data.alignments import parse_alignment
+from regard.data.alignments import Counting, parse_alignment, told_counting
 from regard.data.embedded import LENGTHS, SPLITS, corpora, default_size
 from regard.data.lines import STDIN, LineFile, open_lines
 from regard.data.pair import Pair
@@ -26,6 +26,10 @@ class Corpus(ABC):
     """Pairs that can be streamed again and again; `name` is what messages call it."""
 
     name: str
+    paired: bool = True
+    """Whether there is a source to read; where there is none, it is empty."""
+    tags: tuple[str, ...] = ()
+    """What sources may be tagged with, to tell what to write; most corpora have none."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Pair]: ...
@@ -61,8 +65,13 @@ class _Files(Corpus):
 class ParallelFiles(_Files):
     """Line n of one file belongs to line n of the other; a third file may hold the alignments."""
 
-    def __init__(self, files: Sequence[LineFile]) -> None:
+    def __init__(self, files: Sequence[LineFile], counting: Counting | None = None) -> None:
         super().__init__(" and ".join(file.name for file in files[:2]), files)
+        self._counting = counting or Counting("")
+
+    def identity(self) -> str:
+        """Take in how words are counted, too."""
+        return f"{super().identity()} {self._counting.first}"
 
     def _pairs(self) -> Iterator[Pair]:
         for number, lines in enumerate(zip_longest(*self.files), start=1):
@@ -72,7 +81,8 @@ class ParallelFiles(_Files):
             self._check_empty(number, source, target)
             alignment = None
             if len(lines) == 3:
-                alignment = parse_alignment(lines[2], source, target, self.files[2].at(number))
+                first, hint = self._counting.first, self._counting.hint
+                alignment = parse_alignment(lines[2], source, target, self.files[2].at(number), first, hint)
             yield Pair(source, target, alignment)
 
     def _unequal(self, number: int, lines: Sequence[str | None]) -> DataError:
@@ -130,6 +140,33 @@ class Records(_Files):
             yield Pair(source, target, alignment)
 
 
+class PlainText(_Files):
+    """One line is one text, to be written with nothing to read; lines without text are passed over."""
+
+    paired = False
+
+    def _pairs(self) -> Iterator[Pair]:
+        (file,) = self.files
+        return (Pair("", line) for line in file if line.strip())
+
+
+class Targets(Corpus):
+    """The targets of a corpus alone."""
+
+    paired = False
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.name = corpus.name
+        self._corpus = corpus
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (Pair("", pair.target) for pair in self._corpus)
+
+    def identity(self) -> str:
+        """Tell this from the whole of the corpus."""
+        return f"{type(self).__name__}\n{self._corpus.identity()}"
+
+
 class Embedded(Corpus):
     """A corpus that the package makes itself, from a seed."""
 
@@ -145,16 +182,17 @@ class Embedded(Corpus):
         """Take in the first pairs, so that a release that makes other pairs from the same seed is noticed."""
         digest = blake2b(digest_size=16)
         for pair in islice(self, 200):
-            digest.update(f"{pair.source}\t{pair.target}\n".encode())
+            digest.update(f"{pair.source}\t{pair.target}\t{pair.alignment}\n".encode())
         return f"{self._made} {digest.hexdigest()}"
 
 
 def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Corpus:
     """Open a corpus that is given in any of its forms.
 
-    `parts` is two parallel files (and a third one with alignments), or one TSV or JSONL file, or `-` for standard
-    input, or an embedded name. An embedded name may be followed by a size and a split of its own: `phrasebook:20000`,
-    `phrasebook:test:200`, `phrasebook:31-60` (by length); `split` and `seed` are for these alone.
+    `parts` is two parallel files (and a third one with alignments: `links`, `links.talp` or `talp:links`), or one TSV
+    or JSONL file, or one of plain text, or `-` for standard input, or an embedded name. An embedded name may be
+    followed by a size and a split of its own: `phrasebook:20000`, `phrasebook:test:200`, `phrasebook:31-60` (by
+    length); `split` and `seed` are for these alone.
     """
     if not parts:
         raise DataError(f"No corpus given. {_FORMS} ({', '.join(corpora)}).")
@@ -172,16 +210,33 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
     return _open_single(open_lines(given))
 
 
+def for_model(corpus: Corpus, reads: bool) -> Corpus:
+    """Return a corpus as a model takes it: pairs where it reads a source, the targets alone for a language model."""
+    if reads and not corpus.paired:
+        raise DataError(
+            f"{corpus.name} has one text a line, but this model needs pairs of source and target: give two parallel "
+            "files, or one .tsv or .jsonl file. Plain text is for language models (model.encoder.kind=none)."
+        )
+    if not reads and corpus.tags:
+        raise DataError(
+            f"{corpus.name}: tags stand before a source, and a language model (model.encoder.kind=none) reads none. "
+            "Give the texts without tags."
+        )
+    return corpus if reads or not corpus.paired else Targets(corpus)
+
+
 def _open_parallel(parts: Sequence[str]) -> Corpus:
     if STDIN in parts:
         raise DataError("Standard input (-) goes alone: send TSV or JSONL, with source and target in each line.")
+    counting = told_counting(parts[2]) if len(parts) == 3 else None
+    parts = (*parts[:2], counting.file) if counting is not None else parts
     files = [open_lines(part) for part in parts]
     for i, first in enumerate(parts):
         for second in parts[i + 1 :]:
             if os.path.samefile(first, second):
                 what = f"{first} is given twice" if first == second else f"{first} and {second} are the same file"
                 raise DataError(f"{what}: source and target must be two files.")
-    return ParallelFiles(files)
+    return ParallelFiles(files, counting)
 
 
 def _open_embedded(given: str, name: str, details: Sequence[str], split: str, seed: int) -> Corpus:
@@ -214,9 +269,11 @@ def _open_single(file: LineFile) -> Corpus:
         return Records(file.name, [file])
     if "\t" in first:
         return Table(file.name, [file])
+    if ending == ".txt":
+        return PlainText(file.name, [file])
     raise DataError(
         f"{file.name} is neither TSV (source TAB target) nor JSONL by its first line. "
-        "For parallel text, give two files: the source and the target."
+        "For parallel text, give two files: the source and the target. Plain text for a language model ends in .txt."
     )
 
 

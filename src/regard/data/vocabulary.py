@@ -1,4 +1,4 @@
-"""The four marks that every vocabulary starts with, whatever tokenizer made it."""
+"""The four marks that every vocabulary starts with, whatever tokenizer made it; and tags, that some end with."""
 
 from typing import Final
 
@@ -13,3 +13,8 @@ EOS: Final = 3
 
 MARKS: Final = ("<pad>", "<unk>", "<s>", "</s>")
 """How the marks are shown, by id."""
+
+
+def tag_mark(tag: str) -> str:
+    """Write the mark that stands before a source and names what to write: `<2de>` (Johnson et al. 2017, section 3)."""
+    return f"<2{tag}>"

@@ -96,6 +96,11 @@ class History:
             )
         return found
 
+    def written(self, ends: Sequence[End]) -> list[list[int]]:
+        """Return the tokens alone of the hypotheses that end at the given places."""
+        path = self._follow(ends)
+        return [path.tokens[: end.length, column].tolist() for column, end in enumerate(ends)]
+
     def _follow(self, ends: Sequence[End]) -> Path:
         """Walk back from every end at once, on the host: three copies from the device for the whole search."""
         tokens, parents, log_probs = map(_to_host, (self.tokens, self.parents, self.log_probs))

@@ -4,31 +4,39 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from regard.config import DecodingConfig
+from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.tagged import without_tag
 from regard.data.vocabulary import BOS, EOS, PAD, UNK
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.folders import find_device, open_folders
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import check_options, search
-from regard.errors import ConfigError, DataError
-from regard.models.build import build_model
+from regard.errors import ConfigError, DataError, ModelError
+from regard.models.protocol import Decoder
 from regard.models.seq2seq import Seq2Seq
-from regard.models.store import WEIGHTS, load_weights, open_folder
 from regard.shapes import Float, Int, Tensor
-from regard.viz.trace import AttentionTrace
+from regard.viz.trace import SPECIAL, AttentionTrace
+
+__all__ = ["Translation", "Translator", "banned_tokens", "batches", "find_device", "replace_unknown"]
 
 logger = logging.getLogger("regard")
 
 FULL = 100
 """Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
+FEW = 8
+"""Up to this many samples a sentence counts as one of a batch; with more, it takes the place of several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +55,18 @@ class Translation:
 
 
 class Translator:
-    """A model that is ready to be used. It changes nothing in the model, and gives the same for the same."""
+    """A model that is ready to be used, or several that write together. It changes nothing in them, and gives the same
+    for the same.
+
+    Where there is no source to read, the model is a language model: what is "translated" is continued.
+    """
 
     def __init__(
-        self, model: Seq2Seq, tokenizers: Tokenizers, options: DecodingConfig | None = None, longest: int = 0
+        self,
+        model: Seq2Seq | Ensemble,
+        tokenizers: Tokenizers,
+        options: DecodingConfig | None = None,
+        longest: int = 0,
     ) -> None:
         """`longest` is the longest text, in tokens, that the model was trained on: beyond it there is a warning."""
         self.model = model
@@ -59,22 +75,24 @@ class Translator:
         self.longest = longest
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> "Translator":
-        """Read a model folder."""
-        folder = Path(folder)
-        config = open_folder(folder)
-        tokenizers = Tokenizers.load(folder)
-        place = find_device(device)
-        # First weights are drawn at random and then replaced: the caller's generator is to stay as it was.
-        with torch.random.fork_rng(devices=[]):
-            model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
-        load_weights(folder / WEIGHTS, model)
-        return cls(model.to(place).eval(), tokenizers, config.decoding, config.data.max_length)
+    def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
+        """Read a model folder, or several with the same vocabularies: an ensemble, with the first one's options."""
+        folders = [folder] if isinstance(folder, str | Path) else folder
+        return cls(*open_folders([Path(each) for each in folders], device))
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+    @property
+    def members(self) -> int:
+        """How many models write together."""
+        return len(self.model.members) if isinstance(self.model, Ensemble) else 1
+
+    def decoder(self, options: DecodingConfig) -> Decoder[Any]:
+        """What writes; the options say how several models are averaged."""
+        return self.model.averaging(options.ensemble) if isinstance(self.model, Ensemble) else self.model.decoder
 
     def translate(
         self,
@@ -86,12 +104,17 @@ class Translator:
         batch_size: int = 64,
         candidates: int = 0,
         options: DecodingConfig | None = None,
+        to: str | None = None,
     ) -> list[Translation]:
         """Translate texts; the result has one translation for each, in order.
 
         `options` are the model's own unless given, `beam` goes before both. A `prefix` is what each translation must
         start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
-        at each step. A text of white space alone has an empty translation.
+        at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
+        space alone has an empty translation.
+
+        A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
+        what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
         """
         if isinstance(texts, str):
             raise DataError("translate takes a list of texts, got a single one: write translate([text]).")
@@ -100,26 +123,28 @@ class Translator:
         options = options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
-        target = self.tokenizers.target
-        starts = target.encode_all(prefix) if prefix is not None else [[] for _ in texts]
-        sources = self._encode(texts)
-
-        found = {row: _nothing() for row, text in enumerate(texts) if not text.strip()}
+        texts = self.tokenizers.tag(texts, to)
+        sources, starts = self._encode_texts(texts, prefix)
+        found = {row: _nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
-        for batch in batches([len(sources[row]) for row in rows], batch_size):
+        lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
+        for batch in batches(lengths, fewer(batch_size, options, n_best)):
             these = [rows[place] for place in batch]
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in these]))
                 hypotheses = search(
-                    self.model.decoder,
+                    self.decoder(options),
                     self.model.encode(source, mask),
                     options,
                     bos=BOS,
                     eos=EOS,
-                    banned=banned_tokens(target),
+                    banned=banned_tokens(self.tokenizers.target),
                     prefix=[starts[row] for row in these],
                     n_best=n_best,
                     candidates=candidates,
+                    longest=self._longest_written(),
+                    keys=[_key(sources[row], starts[row]) for row in these],
+                    write=self.tokenizers.target.decode,
                 )
             for row, best in zip(these, hypotheses, strict=True):
                 found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown)
@@ -134,6 +159,7 @@ class Translator:
         batch_size: int = 64,
         candidates: int = 0,
         options: DecodingConfig | None = None,
+        to: str | None = None,
         read_ahead: int = 1024,
     ) -> Iterator[Translation]:
         """Yield one translation for each line, in order, reading at most `read_ahead` lines before they are needed.
@@ -145,7 +171,7 @@ class Translator:
         waiting = (line.rstrip("\r\n") for line in lines)
         while chunk := list(islice(waiting, read_ahead)):
             for translation in self.translate(
-                chunk, beam=beam, n_best=n_best, batch_size=batch_size, candidates=candidates, options=options
+                chunk, beam=beam, n_best=n_best, batch_size=batch_size, candidates=candidates, options=options, to=to
             ):
                 yield _on_one_line(translation)
 
@@ -156,6 +182,7 @@ class Translator:
 
     def align(self, pairs: Iterable[Pair], batch_size: int = 64) -> list[AttentionTrace]:
         """Return where the model looks while it is made to write the given targets."""
+        self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
         forced = self._force(sources, targets, batch_size, look=True)
         return [
@@ -163,39 +190,65 @@ class Translator:
             for source, target, (log_probs, weights) in zip(sources, targets, forced, strict=True)
         ]
 
+    def check_source(self) -> None:
+        """Raise a ModelError for a model that has no source to look at."""
+        if not self.model.reads:
+            raise ModelError("This model has no attention to a source: it is a language model, which reads none.")
+
+    def _encode_texts(
+        self, texts: Sequence[str], prefix: Sequence[str] | None
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return what is read and what each translation must start with."""
+        target = self.tokenizers.target
+        if self.model.reads:
+            return self._encode(texts), [[] for _ in texts] if prefix is None else target.encode_all(list(prefix))
+        if prefix is not None and any(prefix):
+            raise ConfigError("A language model continues the texts themselves: put what it must start with there.")
+        starts = self._encode(texts)
+        return [[EOS] for _ in texts], [start[:-1] for start in starts]
+
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text, the end mark last; a language model has its texts on the target's side."""
         for number, text in enumerate(texts, start=1):
             if any("\ud800" <= char <= "\udfff" for char in text):
                 raise DataError(f"Text {number} holds half a character (a lone surrogate): {text!r}.")
-        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_all(list(texts))]
-        for text, source in zip(texts, sources, strict=True):
-            if 0 < self.longest < len(source) - 1:
+        side, badly = ("source", "translated") if self.model.reads else ("target", "continued")
+        encoded = [[*ids, EOS] for ids in getattr(self.tokenizers, side).encode_all(list(texts))]
+        for text, ids in zip(texts, encoded, strict=True):
+            if 0 < self.longest < len(ids) - 1:
                 logger.warning(
                     "A text of %d tokens is longer than those the model was trained on (up to %d). "
-                    "It is read to its end, but may be translated badly: %.40s…",
-                    len(source) - 1,
+                    "It is read to its end, but may be %s badly: %.40s…",
+                    len(ids) - 1,
                     self.longest,
+                    badly,
                     text,
                 )
-        return sources
+        return encoded
+
+    def _longest_written(self) -> int:
+        """Return the most tokens that a language model writes, the end mark included; 0 where the source decides."""
+        return 0 if self.model.reads else (self.longest or DataConfig().max_length) + 1
 
     def _encode_pairs(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
         targets = self.tokenizers.target.encode_all([pair.target for pair in pairs])
-        return self._encode([pair.source for pair in pairs]), [[*ids, EOS] for ids in targets]
+        sources = self._encode([pair.source for pair in pairs]) if self.model.reads else [[EOS] for _ in pairs]
+        return sources, [[*ids, EOS] for ids in targets]
 
     def _force(
         self, sources: list[list[int]], targets: list[list[int]], batch_size: int, look: bool
     ) -> list[tuple[list[float], Tensor]]:
         """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights."""
         forced: dict[int, tuple[list[float], Tensor]] = {}
+        decoder = self.decoder(self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         for rows in batches(lengths, batch_size):
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 tokens, real = (part.to(self.device) for part in pad_sources([targets[row] for row in rows]))
-                taught = self.model.decoder.teach(_shift(tokens), self.model.encode(source, mask), look)
+                taught = decoder.teach(_shift(tokens), self.model.encode(source, mask), look)
                 # Padding takes no part in the widest product there is, the one over the vocabulary.
-                every = self.model.decoder.project(taught.features[real]).float().log_softmax(dim=-1)
+                every = decoder.project(taught.features[real]).float().log_softmax(dim=-1)
                 chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
                 weights = torch.zeros(len(rows), 0) if taught.weights is None else taught.weights.float().cpu()
             log_probs = torch.split(chosen, [len(targets[row]) for row in rows])
@@ -212,16 +265,22 @@ class Translator:
             trace = self._trace(source, hypothesis)
             written = target.decode(hypothesis.tokens)
             if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
-                written = replace_unknown(hypothesis.tokens, written, trace, text)
+                read = without_tag(text) if self.tokenizers.tags else text
+                written = replace_unknown(hypothesis.tokens, written, trace, read)
+            if not self.model.reads:
+                # What was given is given back as it was, also where the vocabulary does not know all of it.
+                begun = target.decode(hypothesis.tokens[: len(target.encode(text))])
+                written = text + written.removeprefix(begun)
             every.append(Translation(written, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
 
     def _trace(self, source: list[int], hypothesis: Hypothesis) -> AttentionTrace:
         source_side, target_side = self.tokenizers.source, self.tokenizers.target
+        source = source if self.model.reads else []  # the end mark alone, which nothing has looked at
         return AttentionTrace(
             source=tuple(source_side.pieces(source)),
             target=tuple(target_side.pieces(hypothesis.tokens)),
-            weights=_plain(hypothesis.weights.permute(1, 2, 0, 3)),
+            weights=_plain(hypothesis.weights[..., : len(source)].permute(1, 2, 0, 3)),
             log_probs=tuple(hypothesis.log_probs),
             score=hypothesis.score,
             candidates=tuple(
@@ -230,6 +289,7 @@ class Translator:
             ),
             source_words=tuple(source_side.words(source)),
             target_words=tuple(target_side.words(hypothesis.tokens)),
+            special=SPECIAL | frozenset(source_side.pieces(source_side.tag_ids)),
         )
 
     @contextmanager
@@ -263,6 +323,12 @@ def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     return made
 
 
+def fewer(batch_size: int, options: DecodingConfig, n_best: int) -> int:
+    """Return how many sentences make a batch where each is drawn many times over."""
+    drawn = {"sample": n_best, "mbr": options.samples}.get(options.method, 1)
+    return batch_size if drawn <= FEW or batch_size < 1 else max(1, batch_size * FEW // drawn)
+
+
 def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, source: str) -> str:
     """Put the source word most looked at in the place of each unknown one (Luong et al. 2015, section 4.1, by copying).
 
@@ -277,29 +343,18 @@ def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, 
 
 
 def banned_tokens(target: Tokenizer) -> tuple[int, ...]:
-    """Return the marks that a translation may not hold.
+    """Return the marks and tags that a translation may not hold.
 
     The mark for what is unknown can be replaced where it stands for a word; subwords spell what they do not know, and
     among letters it would be of no use.
     """
-    return (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
+    marks = (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
+    return (*marks, *target.tag_ids)
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device that a name stands for, if it is there; `auto` is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, and there is none: use cpu.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"There is no device {name!r}: this machine has {torch.cuda.device_count()}, counted from 0.")
-    return device
+def _key(source: Sequence[int], start: Sequence[int]) -> int:
+    """Return a number for what is read and begun with, the same on every machine: what is drawn depends on it."""
+    return int.from_bytes(blake2b(f"{source} {start}".encode(), digest_size=8).digest(), "big")
 
 
 def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from regard.errors import DataError
-from regard.evaluation.overlap import check_lines
+from regard.evaluation.overlap import References, check_lines
 from regard.evaluation.report import Score
 
 
@@ -43,8 +43,10 @@ def error_rates(written: Mapping[str, str], references: Mapping[str, Sequence[st
     )
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return the share of lines that are the same as their reference, but for white space at the ends."""
+def exact_match(hypotheses: Sequence[str], references: References) -> Score:
+    """Return the share of lines that are the same as a reference of theirs, but for white space at the ends."""
     check_lines(hypotheses, references)
-    same = sum(written.strip() == right.strip() for written, right in zip(hypotheses, references, strict=True))
+    same = 0
+    for written, right in zip(hypotheses, references, strict=True):
+        same += any(written.strip() == one.strip() for one in ((right,) if isinstance(right, str) else right))
     return Score("exact match", same / len(references), "whole lines, cased", len(references), rate=True)

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from regard.config import DecodingConfig
-from regard.data.pair import Pair
+from regard.data.pair import Alignment, Links, Pair
+from regard.data.tokenizers.tagged import without_tag
+from regard.decoding.search import in_words
 from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.evaluation.alignment import alignment_error_rate, links
+from regard.evaluation.alignment import Reading, alignment_error_rate, links, merged
 from regard.evaluation.edits import error_rates, exact_match
-from regard.evaluation.overlap import EDGES, bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
+from regard.evaluation.overlap import EDGES, References, bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
 from regard.evaluation.report import Report, Score
 
 CHUNK = 1024
@@ -26,21 +28,34 @@ def evaluate(
     options: DecodingConfig | None = None,
     batch_size: int = 64,
     edges: Sequence[int] = EDGES,
+    to: str | None = None,
+    group: bool = False,
+    reading: Reading | None = None,
+    reverse: Translator | None = None,
 ) -> Report:
     """Translate the sources and compare with the targets; `data` is the corpus's name in the report.
 
-    BLEU, chrF and exact match are over lines. Error rates are over sources: where several pairs have the same one,
-    their targets are its references. The alignment error rate is over the pairs that have a gold alignment, and is
-    there only if some have and the model has attention.
+    BLEU, chrF and exact match are over lines, or with `group` over sources. Error rates are over sources always. Where
+    several pairs have the same source, their targets are its references, and the nearest counts. The alignment error
+    rate is over the pairs that have a gold alignment, and is there only if some have and the model has attention;
+    `reading` says how links are read off, and a `reverse` model, of the other direction, makes them better. Models that
+    write several languages are told by `to` which, where the sources do not tell. A language model, which reads no
+    source, has a perplexity alone.
     """
     pairs = list(pairs)
     if not pairs:
         raise DataError(f"{data} has no sentence pairs, so there is nothing to evaluate.")
+    sources = translator.tokenizers.tag([pair.source for pair in pairs], to)
+    pairs = [replace(pair, source=source) for pair, source in zip(pairs, sources, strict=True)]
+    if not translator.model.reads:
+        return Report(data, len(pairs), "nothing searched", (perplexity(translator, pairs, batch_size),), (), "")
     options = options or translator.options
     options = options if beam is None else replace(options, beam=beam)
     references = _by_source(pairs)
     written = _translate(translator, list(references), options, batch_size)
-    hypotheses, targets = [written[pair.source] for pair in pairs], [pair.target for pair in pairs]
+    lines = list(references) if group else sources
+    hypotheses = [written[source] for source in lines]
+    targets: References = [*map(tuple, references.values())] if group else [pair.target for pair in pairs]
     main = bleu(hypotheses, targets)
     scores = [
         main,
@@ -50,15 +65,14 @@ def evaluate(
         perplexity(translator, pairs, batch_size),
         exact_match(hypotheses, targets),
         *error_rates(written, references),
-        *_alignment(translator, pairs, batch_size),
+        *alignment(translator, pairs, batch_size, reading, reverse),
     ]
-    sources = [pair.source for pair in pairs]
     return Report(
         data=data,
-        sentences=len(pairs),
-        search=_search_in_words(options),
+        sentences=len(lines),
+        search=in_words(options, translator.members),
         scores=tuple(scores),
-        by_length=bleu_by_length(sources, hypotheses, targets, edges),
+        by_length=bleu_by_length(lines, hypotheses, targets, edges),
         by_length_signature=main.made_by,
         translations=tuple(hypotheses),
     )
@@ -98,28 +112,51 @@ def _by_source(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     return references
 
 
-def _alignment(translator: Translator, pairs: Sequence[Pair], batch_size: int) -> list[Score]:
-    """Return the alignment error rate where there is one."""
-    gold = [(pair, pair.alignment) for pair in pairs if pair.alignment is not None]
-    judged = []
+def alignment(
+    translator: Translator,
+    pairs: Sequence[Pair],
+    batch_size: int = 64,
+    reading: Reading | None = None,
+    reverse: Translator | None = None,
+) -> list[Score]:
+    """Return the alignment error rate, or nothing where no pair has a gold alignment or the model has no attention.
+
+    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says.
+    """
+    asked, reading = reading is not None or reverse is not None, reading or Reading()
+    gold = [pair for pair in pairs if pair.alignment is not None]
+    if asked and not gold:
+        raise DataError("There is no gold alignment to judge attention by: give one with --alignments.")
+    judged: list[tuple[Links, Alignment]] = []
     for start in range(0, len(gold), CHUNK):
         chunk = gold[start : start + CHUNK]
-        traces = translator.align([pair for pair, _ in chunk], batch_size)
-        judged += [
-            (links(trace), alignment)
-            for trace, (_, alignment) in zip(traces, chunk, strict=True)
-            if trace.weights.shape[0]
-        ]
-    return [alignment_error_rate(judged)] if any(found or alignment.sure for found, alignment in judged) else []
+        found = _links(translator, chunk, batch_size, reading)
+        if found is None and not asked:
+            return []
+        if reverse is not None:
+            turned = _links(reverse, [_turned(pair, translator) for pair in chunk], batch_size, reading)
+            found = (
+                None
+                if found is None or turned is None
+                else [merged(*both, reading.symmetrise) for both in zip(found, turned, strict=True)]
+            )
+        if found is None:
+            which = "this model" if reverse is None else "one of the models"
+            raise DataError(f"There are no links to judge: {which} has no attention.")
+        judged += [(own, pair.alignment) for own, pair in zip(found, chunk, strict=True) if pair.alignment is not None]
+    if not any(found or right.sure for found, right in judged):
+        return []
+    return [alignment_error_rate(judged, reading.words(both=reverse is not None))]
 
 
-def _search_in_words(options: DecodingConfig) -> str:
-    parts = [
-        "greedy search" if options.beam == 1 else f"beam {options.beam}",
-        f"length penalty {options.length_penalty:g}",
-        f"coverage penalty {options.coverage_penalty:g}",
-        f"at least {options.min_length} tokens" if options.min_length else "",
-        f"at most {options.max_length} tokens" if options.max_length else "",
-        "unknown words replaced" if options.replace_unknown else "",
-    ]
-    return ", ".join(part for part in parts if part)
+def _links(translator: Translator, pairs: Sequence[Pair], batch_size: int, reading: Reading) -> list[Links] | None:
+    """Return the links of each pair; None for a model without attention."""
+    traces = translator.align(pairs, batch_size)
+    if not traces[0].weights.shape[0]:
+        return None
+    return [links(trace, reading) for trace in traces]
+
+
+def _turned(pair: Pair, translator: Translator) -> Pair:
+    """Turn a pair round, without the tag, which is for the model of its own direction alone."""
+    return (replace(pair, source=without_tag(pair.source)) if translator.tokenizers.tags else pair).reversed()

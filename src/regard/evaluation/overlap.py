@@ -1,6 +1,7 @@
 """BLEU (Papineni et al. 2002) and chrF (Popović 2015), by sacreBLEU (Post 2018), whose signature says how."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -8,21 +9,23 @@ from sacrebleu.metrics.chrf import CHRF
 from regard.errors import DataError
 from regard.evaluation.report import LengthBin, Score
 
+References = Sequence[str] | Sequence[tuple[str, ...]]
+"""One right text for each line, or several, any of which will do."""
 EDGES = (10, 20, 30, 40, 50)
 """The longest sources, in words, of each bin but the last."""
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], name: str = "BLEU") -> Score:
+def bleu(hypotheses: Sequence[str], references: References, name: str = "BLEU") -> Score:
     """Return cased BLEU with sacreBLEU's own tokenisation (13a), the number to compare with today's papers."""
     return _measure(name, BLEU(tokenize="13a"), hypotheses, references)
 
 
-def bleu_lowercase(hypotheses: Sequence[str], references: Sequence[str], name: str = "BLEU-lower") -> Score:
+def bleu_lowercase(hypotheses: Sequence[str], references: References, name: str = "BLEU-lower") -> Score:
     """Return BLEU after lower-casing and tokenising both sides (13a), as older papers report on raw text."""
     return _measure(name, BLEU(tokenize="13a", lowercase=True), hypotheses, references)
 
 
-def bleu_pretokenised(hypotheses: Sequence[str], references: Sequence[str], name: str = "BLEU-lower-split") -> Score:
+def bleu_pretokenised(hypotheses: Sequence[str], references: References, name: str = "BLEU-lower-split") -> Score:
     """Return BLEU after lower-casing alone, tokens being what white space separates.
 
     It is what older papers report on files that are tokenised already; on raw text it means little, for a word and
@@ -31,13 +34,13 @@ def bleu_pretokenised(hypotheses: Sequence[str], references: Sequence[str], name
     return _measure(name, BLEU(tokenize="none", lowercase=True, force=True), hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str], name: str = "chrF") -> Score:
+def chrf(hypotheses: Sequence[str], references: References, name: str = "chrF") -> Score:
     """Return chrF2: the F-score of character n-grams, recall counting twice."""
     return _measure(name, CHRF(), hypotheses, references)
 
 
 def bleu_by_length(
-    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], edges: Sequence[int] = EDGES
+    sources: Sequence[str], hypotheses: Sequence[str], references: References, edges: Sequence[int] = EDGES
 ) -> tuple[LengthBin, ...]:
     """Return cased BLEU (13a) of the sentences of each range of source lengths, counted in words."""
     check_lines(hypotheses, references)
@@ -47,13 +50,14 @@ def bleu_by_length(
     words = [len(source.split()) for source in sources]
     for low, high in zip((-1, *edges), (*edges, None), strict=True):
         rows = [row for row, count in enumerate(words) if low < count and (high is None or count <= high)]
-        value = bleu([hypotheses[row] for row in rows], [references[row] for row in rows]).value if rows else None
+        right: References = [references[row] for row in rows]  # type: ignore[assignment]
+        value = bleu([hypotheses[row] for row in rows], right).value if rows else None
         # A source without words goes with the shortest ones.
         bins.append(LengthBin(max(low + 1, 1), high, len(rows), value))
     return tuple(bins)
 
 
-def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_lines(hypotheses: Sequence[str], references: References) -> None:
     """Raise a DataError unless there are as many hypotheses as references, and at least one."""
     if len(hypotheses) != len(references):
         raise DataError(
@@ -63,7 +67,9 @@ def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise DataError("There are no hypotheses, so there is nothing to score.")
 
 
-def _measure(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _measure(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: References) -> Score:
     check_lines(hypotheses, references)
-    result = metric.corpus_score(list(hypotheses), [list(references)])
+    every = [(right,) if isinstance(right, str) else right for right in references]
+    # sacreBLEU wants the first references of all lines, then the second ones, with None where a line has fewer.
+    result = metric.corpus_score(list(hypotheses), [list(column) for column in zip_longest(*every)])
     return Score(name, float(result.score), str(metric.get_signature()), len(hypotheses))

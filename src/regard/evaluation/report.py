@@ -86,7 +86,8 @@ class Report:
         wide = max(len(score.name) for score in self.scores)
         for score in self.scores:
             yield f"  {score.name:<{wide}}  {score.shown:>8}  {score.count:,} {score.unit} | {score.made_by}"
-        yield f"  BLEU by source length in words | {self.by_length_signature}"
+        if self.by_length:
+            yield f"  BLEU by source length in words | {self.by_length_signature}"
         for entry in self.by_length:
             if entry.bleu is not None:
                 yield f"  {entry.label:>{wide}}  {entry.bleu:>8.2f}  {entry.count:,} sentences"

@@ -103,14 +103,17 @@ class LSTM(Cell):
     gates = 4
     networks = nn.LSTM
 
-    def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
-        """Take one step."""
+    def forward(
+        self, inputs: Float[Tensor, "B G"], state: CellState, transferred: Float[Tensor, "B D"] | None = None
+    ) -> CellState:
+        """Take one step; `transferred` is what else goes into the memory, past the gates (Cheng et al. 2016)."""
         assert state.memory is not None
         width = state.hidden.shape[-1]
         sums = inputs + self.recurrent(state.hidden)
         admit, forget = torch.sigmoid(sums[:, : 2 * width]).chunk(2, dim=-1)
         new, emit = sums[:, 2 * width :].chunk(2, dim=-1)
         memory = torch.addcmul(forget * state.memory, admit, torch.tanh(new))
+        memory = memory if transferred is None else memory + transferred
         return CellState(torch.sigmoid(emit) * torch.tanh(memory), memory)
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:

@@ -27,7 +27,8 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
         embedded_width, config = parts.embedding.embedding_dim, model.decoder
-        super().__init__(model, parts, embedded_width)
+        super().__init__(model, parts)
+        self._make_stack(config, embedded_width, config.width)
         self.context_inputs = nn.Linear(self.context_width, self.layers[0].input_size, bias=False)
         widths = [config.width, embedded_width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
@@ -43,10 +44,11 @@ class BahdanauDecoder(RecurrentDecoder):
         for t, entering in enumerate(inputs):
             attended = self._look(state.cells[-1].hidden[:, None], state, look)
             seen = self.context_inputs(attended.context[:, 0]) if fixed is None else fixed
-            layers, top = self._climb(entering + seen, state.cells, scales, t)
+            lowest = self.layers[0](entering + seen, state.cells[0])
+            layers, top = self._climb(lowest, state.cells, scales, t)
             state = state._replace(cells=layers, carry=attended.carry)
             states.append(top)
             looks.append(attended)
         contexts = torch.cat([attended.context for attended in looks], dim=1)
-        features = self.dropout(self.readout([torch.stack(states, dim=1), embedded, contexts]))
+        features = self.output_dropout(self.readout([torch.stack(states, dim=1), embedded, contexts]))
         return self._taught(features, looks, state), state

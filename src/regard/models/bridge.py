@@ -15,16 +15,19 @@ STARTS = ("last", "mean")
 class Bridge(nn.Module):
     r"""Start each decoder layer from the encoder layer beside it, the topmost from the topmost.
 
-    A decoder that steps before it looks takes the state over as it is, where cell, width and direction are the same
-    (Sutskever et al. 2014; Luong et al. 2015). Otherwise `s_0 = \tanh(W_s h)` (Cho et al. 2014, section 2.2), where of
-    two directions `h` is that of the backward one, which has just read the first word (Bahdanau et al. 2014, appendix
-    A.2.2); without attention it is both, since nothing else of the source gets through. An LSTM's memory starts
-    likewise, or from zero where the encoder has none. A deeper decoder starts its upper layers all from the topmost.
-    With `start="mean"`, `h` is the mean of all states instead (Sennrich et al. 2017). Without an encoder (a language
-    model) everything starts from zero.
+    A decoder that goes on from where the encoder ended takes the state over as it is, where cell, width and direction
+    are the same (Sutskever et al. 2014; Luong et al. 2015). Otherwise `s_0 = \tanh(W_s h)` (Cho et al. 2014, section
+    2.2), where of two directions `h` is that of the backward one, which has just read the first word (Bahdanau et al.
+    2014, appendix A.2.2); without attention it is both, since nothing else of the source gets through. An LSTM's memory
+    starts likewise, or from zero where the encoder has none. A deeper decoder starts its upper layers all from the
+    topmost. With `start="mean"`, `h` is the mean of all states instead (Sennrich et al. 2017). Without an encoder (a
+    language model) everything starts from zero.
     """
 
-    def __init__(self, summary: Summary, state_width: int, decoder: DecoderConfig, has_attention: bool) -> None:
+    def __init__(
+        self, summary: Summary, state_width: int, decoder: DecoderConfig, has_attention: bool, goes_on: bool = False
+    ) -> None:
+        """`goes_on` says that the decoder may take states over as they are."""
         super().__init__()
         if decoder.start not in STARTS:
             raise ConfigError(f"model.decoder.start must be one of {', '.join(STARTS)}, got {decoder.start!r}.")
@@ -40,7 +43,7 @@ class Bridge(nn.Module):
         kinds = 1 + (self.has_memory and self.reads_memory)
         self.W_s = (
             None
-            if (alike and decoder.kind == "luong" and not self.of_mean) or not self.encoder_layers
+            if (alike and goes_on and not self.of_mean) or not self.encoder_layers
             else nn.ModuleList(nn.Linear(self.read_width, decoder.width) for _ in range(kinds * decoder.layers))
         )
 

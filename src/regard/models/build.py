@@ -9,12 +9,22 @@ from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.models import bahdanau, luong, nothing  # noqa: F401 (importing them registers them)
+from regard.models import (  # noqa: F401 (importing them registers them)
+    bahdanau,
+    conditional,
+    gnmt,
+    looking_back,
+    lstmn,
+    luong,
+    nothing,
+    transformer,
+)
 from regard.models import encoder as recurrent_encoder  # noqa: F401
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq
 
 PAD = 0
+TRANSFORMER = "transformer"
 TIES = ("none", "output", "all")
 
 
@@ -23,14 +33,15 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
     _check(config, source_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
     position = _position(config)
-    scaled = position is not None or "transformer" in (config.encoder.kind, config.decoder.kind)
-    reads = config.encoder.kind != "none"
-    source_embedding = Embedding(source_size, config.embedding, PAD, position, scaled) if reads else None
+    source_embedding = None
+    if config.encoder.kind != "none":
+        source_embedding = _embedding(config, source_size, config.encoder.kind, position)
+    target_embedding = _embedding(config, target_size, config.decoder.kind, position)
+    if config.tie == "all" and source_embedding is not None:
+        target_embedding.weight = source_embedding.weight
     encoder = encoders[config.encoder.kind](config, dropout)
     parts = Parts(
-        embedding=source_embedding
-        if config.tie == "all" and source_embedding is not None
-        else Embedding(target_size, config.embedding, PAD, position, scaled),
+        embedding=target_embedding,
         dropout=dropout,
         state_width=encoder.state_width,
         summary=encoder.summary,
@@ -40,6 +51,13 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
     model = Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
     initialise(model)
     return model
+
+
+def _embedding(config: ModelConfig, size: int, kind: str, position: Position | None) -> Embedding:
+    """Make the embedding of one side. Beside a Transformer, a recurrent side is told no positions: it counts itself."""
+    kinds = (config.encoder.kind, config.decoder.kind)
+    told = position if kind == TRANSFORMER or TRANSFORMER not in kinds else None
+    return Embedding(size, config.embedding, PAD, told, scaled=told is not None or kind == TRANSFORMER)
 
 
 def _position(config: ModelConfig) -> Position | None:

@@ -1,10 +1,12 @@
 """The recurrent encoder: reads the source in one direction or two, any number of layers deep."""
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from regard.config import ModelConfig
+from regard.config import EncoderConfig, ModelConfig
 from regard.layers.cells import cells
 from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded, Encoder, Summary
@@ -20,23 +22,31 @@ class RecurrentEncoder(Encoder):
     input of a layer is added to its output from the second layer on (Wu et al. 2016, section 3.1).
     """
 
+    residual_from: ClassVar[int] = 1
+    """The first layer, counted from 0, whose input may be added to its output."""
+
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
         super().__init__()
         config = model.encoder
-        directions = 2 if config.bidirectional else 1
+        directions = self._directions(config, 0)
         self.state_width = config.width * directions
         self.summary = Summary(config.cell, config.layers, config.width, directions)
         self.residual = config.residual
         self.dropout = dropout
         self.layers = nn.ModuleList(
             cells[config.cell].networks(
-                model.embedding if layer == 0 else self.state_width,
+                model.embedding if depth == 0 else config.width * self._directions(config, depth - 1),
                 config.width,
                 batch_first=True,
-                bidirectional=config.bidirectional,
+                bidirectional=self._directions(config, depth) == 2,
             )
-            for layer in range(config.layers)
+            for depth in range(config.layers)
         )
+
+    @staticmethod
+    def _directions(config: EncoderConfig, depth: int) -> int:
+        """Say in how many directions a layer reads."""
+        return 2 if config.bidirectional else 1
 
     def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
         """Read the embedded source."""
@@ -47,17 +57,17 @@ class RecurrentEncoder(Encoder):
             packed = pack_padded_sequence(entering, lengths, batch_first=True, enforce_sorted=False)
             outputs, final = layer(packed)
             states = self._unpack(outputs, mask.shape[1])
-            if self.residual and depth > 0:
+            if self.residual and depth >= self.residual_from:
                 states = states + entering
             finals.append(final if isinstance(final, tuple) else (final,))
         # For an LSTM `finals` holds (hidden, memory) of each layer: all hidden states first, then all memories.
-        summary = [self._join_directions(part) for kind in zip(*finals, strict=True) for part in kind]
+        summary = [self._final(part) for kind in zip(*finals, strict=True) for part in kind]
         return Encoded(states, mask, torch.stack(summary, dim=1))
 
     @staticmethod
     def _unpack(outputs: PackedSequence, longest: int) -> Tensor:
         return pad_packed_sequence(outputs, batch_first=True, total_length=longest)[0]
 
-    @staticmethod
-    def _join_directions(final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
+    def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
+        """Make one vector of the final states of a layer's directions."""
         return final.transpose(0, 1).flatten(1)

@@ -26,9 +26,13 @@ class LuongDecoder(RecurrentDecoder):
     Differs from the paper: the output layer has a bias.
     """
 
+    goes_on = True
+    needs_source = False
+
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
-        super().__init__(model, parts, parts.embedding.embedding_dim)
+        super().__init__(model, parts)
         config = model.decoder
+        self._make_stack(config, parts.embedding.embedding_dim, config.width)
         widths = [config.width] if self.attention is None else [config.width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
         self.fed_inputs = (
@@ -50,26 +54,20 @@ class LuongDecoder(RecurrentDecoder):
         features, looks = [], []
         for t, entering in enumerate(inputs):
             fed = entering if self.fed_inputs is None else entering + self.fed_inputs(state.fed)
-            layers, top = self._climb(fed, state.cells, scales, t)
+            layers, top = self._climb(self.layers[0](fed, state.cells[0]), state.cells, scales, t)
             attentional, attended = self._merge(top[:, None], state, look)
             fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
             state = state._replace(cells=layers, fed=fed_on, carry=attended.carry)
             features.append(attentional)
             looks.append(attended)
-        return self._taught(self.dropout(torch.cat(features, dim=1)), looks, state), state
+        return self._taught(self.output_dropout(torch.cat(features, dim=1)), looks, state), state
 
     def _run_at_once(
         self, embedded: Float[Tensor, "B T E"], state: RecurrentState, look: bool
     ) -> tuple[Taught, RecurrentState]:
-        outputs = embedded
-        for depth, layer in enumerate(self.layers):
-            entering = outputs if depth == 0 else self.dropout(outputs)
-            outputs = layer.run(entering, state.cells[depth])
-            if self.residual and depth > 0:
-                outputs = outputs + entering
-        features, attended = self._merge(outputs, state, look)
+        features, attended = self._merge(self._run_layers(embedded, state), state, look)
         # Training ends here: the state after a whole target is of no use to anyone.
-        return self._taught(self.dropout(features), [attended], state), state
+        return self._taught(self.output_dropout(features), [attended], state), state
 
     def _merge(self, hidden: Float[Tensor, "B T D"], state: RecurrentState, look: bool) -> tuple[Tensor, Attended]:
         attended = self._look(hidden, state, look)

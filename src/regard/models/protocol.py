@@ -16,6 +16,8 @@ class Encoded(NamedTuple):
     mask: Bool[Tensor, "B S"]
     summary: Float[Tensor, "B L E"]
     """The final state of each layer, from below (an LSTM's cell states follow its hidden ones, as further layers)."""
+    memories: Float[Tensor, "B S D"] | None = None
+    """The memory behind each state, where the encoder keeps them all (LSTMN)."""
 
 
 class Summary(NamedTuple):

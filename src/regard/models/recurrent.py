@@ -1,19 +1,31 @@
 """What the recurrent decoders share: embeddings, layers, a way to look, a readout and the output layer."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import nn
 
-from regard.attention import Attended, Attention, Carry, Memory, build_attention, join_extras
-from regard.config import ModelConfig
+from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention, join_extras
+from regard.config import DecoderConfig, ModelConfig
+from regard.errors import ConfigError
 from regard.layers.cells import Cell, CellState, cells
+from regard.layers.dropout import Dropout
 from regard.layers.readout import Readout
 from regard.models.bridge import Bridge
 from regard.models.output import make_output
 from regard.models.protocol import Decoder, Encoded, Step, Taught
 from regard.models.registries import Parts
+from regard.models.tape import TapeAttention
 from regard.shapes import Bool, Float, Int, Tensor
+
+
+class Past(NamedTuple):
+    """What a decoder that looks back remembers of itself."""
+
+    memory: Memory | None
+    """All its steps so far; None before the first."""
+    seen: Float[Tensor, "B D"]
+    """What the last look at them saw."""
 
 
 class RecurrentState(NamedTuple):
@@ -30,28 +42,50 @@ class RecurrentState(NamedTuple):
     fed: Float[Tensor, "B F"]
     """What the step before feeds into this one (of no width without input feeding)."""
     mask: Bool[Tensor, "B S"]
+    past: tuple[Past, ...] = ()
+    """What it remembers of itself, for each layer that looks back."""
 
 
 class RecurrentDecoder(Decoder[RecurrentState]):
     """Base of the decoders that step and look in different orders."""
 
+    goes_on: ClassVar[bool] = False
+    """Whether it takes the encoder's last states over as they are, where they fit."""
+    needs_source: ClassVar[bool] = True
+    """Whether something of a source enters every step."""
     readout: Readout
 
-    def __init__(self, model: ModelConfig, parts: Parts, first_width: int) -> None:
-        """`first_width` is the width of what enters the lowest layer at every step outside the recurrence."""
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
         super().__init__()
         config = model.decoder
+        _check_rates(config)
         self.embedding = parts.embedding
-        self.attention: Attention | None = None
-        self.context_width = parts.summary.width * parts.summary.directions
-        if model.attention is not None:
-            self.attention = build_attention(model.attention, config.width, parts.state_width)
-            self.context_width = self.attention.context_width
-        self.bridge = Bridge(parts.summary, parts.state_width, config, self.attention is not None)
+        self.attention = self._build_attention(model, parts)
+        self.context_width = (
+            parts.summary.width * parts.summary.directions if self.attention is None else self.attention.context_width
+        )
+        if self.needs_source and not self.context_width:
+            raise ConfigError(
+                f"The {config.kind} decoder reads something of a source at every step, and model.encoder.kind=none "
+                "has none: take model.decoder.kind=luong, looking-back, lstmn or transformer."
+            )
+        self.bridge = Bridge(parts.summary, parts.state_width, config, self.attention is not None, goes_on=self.goes_on)
         self.summary = parts.summary
         self.dropout = parts.dropout
+        self.context_dropout = Dropout(config.context_dropout, model.variational)
+        before_output = model.dropout if config.output_dropout < 0 else config.output_dropout
+        self.output_dropout = Dropout(before_output, model.variational)
         self.residual = config.residual
-        widths = [first_width] + [config.width] * (config.layers - 1)
+
+    def _build_attention(self, model: ModelConfig, parts: Parts) -> Attention | TapeAttention | None:
+        """Build what looks at the source, with queries as wide as a state."""
+        if model.attention is None:
+            return None
+        return build_attention(model.attention, model.decoder.width, parts.state_width)
+
+    def _make_stack(self, config: DecoderConfig, first_width: int, upper_width: int) -> None:
+        """Make the cells, given the widths of what enters the lowest and the upper ones outside the recurrence."""
+        widths = [first_width] + [upper_width] * (config.layers - 1)
         self.stack = nn.ModuleList(cells[config.cell](width, config.width) for width in widths)
 
     @property
@@ -67,13 +101,17 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def start(self, encoded: Encoded) -> RecurrentState:
         """Remember the source and carry its last states over."""
-        memory = None if self.attention is None else self.attention.remember(encoded.states, encoded.mask)
+        memory = None if self.attention is None else self._remember(self.attention, encoded)
         batch = encoded.states.shape[0]
         fixed = (
             encoded.summary[:, self.summary.layers - 1] if self.summary.layers else encoded.states.new_zeros(batch, 0)
         )
         fed = encoded.states.new_zeros(batch, self._fed_width())
         return RecurrentState(self.bridge(encoded), memory, Carry(), fixed, fed, encoded.mask)
+
+    def _remember(self, attention: Attention | TapeAttention, encoded: Encoded) -> Memory:
+        assert isinstance(attention, Attention)
+        return attention.remember(self.context_dropout(encoded.states), encoded.mask)
 
     def _fed_width(self) -> int:
         return 0
@@ -118,26 +156,67 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return Taught(features, stacked, join_extras([attended.extras for attended in looks]))
 
     def _climb(
-        self, entering: Float[Tensor, "B G"], state: tuple[CellState, ...], scales: list[Tensor], t: int
+        self, lowest: CellState, state: tuple[CellState, ...], scales: list[Tensor], t: int
     ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
-        """Take one step of all layers: their new states, and what leaves the topmost.
+        """Take one step of all layers above the lowest: the new states of all, and what leaves the topmost.
 
-        `entering` is the input side of the lowest, `scales` the dropout between. A residual is added to what leaves a
-        layer, not to what it carries on (Wu et al. 2016, section 3.1).
+        `scales` is the dropout between layers. A residual is added to what leaves a layer, not to what it carries on
+        (Wu et al. 2016, section 3.1).
         """
-        lowest = self.layers[0](entering, state[0])
         after, below = [lowest], lowest.hidden
         for depth in range(1, len(self.layers)):
-            scale = scales[depth - 1]
-            dropped = below * scale[:, min(t, scale.shape[1] - 1)]
+            dropped = scaled(below, scales[depth - 1], t)
             cell = self.layers[depth](self.layers[depth].inputs(dropped), state[depth])
             after.append(cell)
             below = cell.hidden + dropped if self.residual else cell.hidden
         return tuple(after), below
 
+    def _run_layers(self, embedded: Float[Tensor, "B T E"], state: RecurrentState) -> Float[Tensor, "B T D"]:
+        """Run all layers over all steps, each in one call: what leaves the topmost."""
+        outputs = embedded
+        for depth, layer in enumerate(self.layers):
+            entering = outputs if depth == 0 else self.dropout(outputs)
+            outputs = layer.run(entering, state.cells[depth])
+            if self.residual and depth > 0:
+                outputs = outputs + entering
+        return outputs
+
     def _scales_between_layers(self, tokens: Int[Tensor, "B T"], width: int) -> list[Tensor]:
         like = self.embedding.weight.new_empty(1).expand(*tokens.shape, width)
-        return [self.dropout.scales(like) for _ in range(len(self.layers) - 1)]
+        return [self.dropout.scales(like) for _ in range(len(self.stack) - 1)]
+
+
+def join_steps(steps: list[Extras]) -> Extras:
+    """Put what steps told one after the other; a step that had nothing to look at tells zero where others tell."""
+    parts = [[part for part in kind if part is not None] for kind in zip(*steps, strict=True)]
+    whole = (
+        step._replace(
+            **{
+                name: torch.zeros_like(told[0])
+                for name, told, part in zip(Extras._fields, parts, step, strict=True)
+                if part is None and told
+            }
+        )
+        for step in steps
+    )
+    return join_extras(list(whole))
+
+
+def scaled(step: Float[Tensor, "B D"], scales: Float[Tensor, "B T D"], t: int) -> Float[Tensor, "B D"]:
+    """Apply the dropout of step t; variational dropout has the same for all steps."""
+    return step * scales[:, min(t, scales.shape[1] - 1)]
+
+
+def _check_rates(config: DecoderConfig) -> None:
+    if not 0.0 <= config.context_dropout < 1.0:
+        raise ConfigError(
+            f"model.decoder.context_dropout must be at least 0 and below 1, got {config.context_dropout}."
+        )
+    if not (0.0 <= config.output_dropout < 1.0 or config.output_dropout == -1.0):
+        raise ConfigError(
+            "model.decoder.output_dropout must be at least 0 and below 1, or -1 for that of model.dropout, got "
+            f"{config.output_dropout}."
+        )
 
 
 def pick(tree: Any, rows: Tensor) -> Any:

@@ -46,7 +46,8 @@ class Seq2Seq(nn.Module):
             return encoded
         # A reversal undoes itself.
         columns = order[..., None].expand_as(encoded.states)
-        return encoded._replace(states=encoded.states.gather(1, columns))
+        memories = None if encoded.memories is None else encoded.memories.gather(1, columns)
+        return encoded._replace(states=encoded.states.gather(1, columns), memories=memories)
 
 
 def reversal(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:

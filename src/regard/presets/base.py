@@ -56,3 +56,20 @@ def register_small(of: Callable[[], Config]) -> None:
 
     sibling.__doc__ = f"{of.__name__} at the size of a laptop: 256 units, at most 2 layers, 8k subwords."
     presets.register(f"{of.__name__}-small")(sibling)
+
+
+def register_both(
+    name: str, made: Callable[[], Config], words: str, shrink: Callable[[Config], Config] = small, size: str = ""
+) -> None:
+    """Register a preset that `made` makes and `words` describe, and its sibling that `shrink` makes of it."""
+
+    def large() -> Config:
+        return made()
+
+    def sibling() -> Config:
+        return shrink(made())
+
+    large.__doc__ = words
+    sibling.__doc__ = f"{name} at the size of a laptop: {size or '256 units, at most 2 layers, 8k subwords'}."
+    presets.register(name)(large)
+    presets.register(f"{name}-small")(sibling)

@@ -1,7 +1,9 @@
 """The recurrent systems."""
 
+from dataclasses import replace
+
 from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig, TrainingConfig
-from regard.presets.base import SUBWORDS, presets, register_small
+from regard.presets.base import SUBWORDS, presets, register_both, register_small
 
 
 @presets.register("sutskever2014")
@@ -54,6 +56,29 @@ def bahdanau2014() -> Config:
     )
 
 
+def bahdanau2014_conditional() -> Config:
+    """Make the system of Sennrich et al. 2017 at the sizes of its public toolkit."""
+    return Config(
+        tokenizer=SUBWORDS,
+        model=ModelConfig(
+            embedding=512,
+            tie="output",
+            dropout=0.2,
+            encoder=EncoderConfig(cell="gru", width=1024, bidirectional=True),
+            decoder=DecoderConfig(
+                kind="conditional",
+                cell="gru",
+                width=1024,
+                readout="tanh",
+                readout_width=512,
+                start="mean",
+                context_dropout=0.2,
+            ),
+            attention=AttentionConfig(score="additive", width=2048),
+        ),
+    )
+
+
 @presets.register("luong2015")
 def luong2015() -> Config:
     """Four-layer LSTMs, source reversed, global general attention after each step, fed back (Luong et al. 2015)."""
@@ -75,3 +100,38 @@ def luong2015() -> Config:
 
 for _preset in (sutskever2014, cho2014, bahdanau2014, luong2015):
     register_small(_preset)
+
+register_both(
+    "bahdanau2014-conditional",
+    bahdanau2014_conditional,
+    "bahdanau2014 with the conditional GRU of its public successors: step, look, step again; started from the mean of "
+    "the states, tanh readout, output tied to the target embeddings (Sennrich et al. 2017).",
+)
+
+# Table 4 of Luong et al. 2015, and the concat score, which its section 3.1 has too.
+TABLE_4 = {
+    "global": ("location", "dot", "general", "concat"),
+    "local-m": ("dot", "general"),
+    "local-p": ("dot", "general"),
+}
+
+
+def _variant(reach: str, score: str) -> None:
+    def made() -> Config:
+        config = luong2015()
+        attention = AttentionConfig(score=score, reach=reach, width=1000, window=10)
+        return replace(config, model=replace(config.model, attention=attention))
+
+    where = {
+        "global": "the whole source",
+        "local-m": "a window that moves on by one word a step",
+        "local-p": "a window around a predicted word",
+    }[reach]
+    place = "section 3.1" if score == "concat" else "Table 4"
+    words = f"luong2015 with the {score} score over {where} (Luong et al. 2015, {place})."
+    register_both(f"luong2015-{reach}-{score}", made, words)
+
+
+for _reach, _scores in TABLE_4.items():
+    for _score in _scores:
+        _variant(_reach, _score)

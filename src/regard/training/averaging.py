@@ -5,7 +5,7 @@ saved with the checkpoint, each part as a file that never changes once written.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -15,6 +15,7 @@ from regard.config import TrainingConfig
 from regard.models.store import weights_of
 from regard.registry import Registry
 from regard.shapes import Tensor
+from regard.training.place import Score
 
 Weights = dict[str, Tensor]
 
@@ -46,9 +47,16 @@ class Average:
     def checkpoint(self, step: int, weights: Weights) -> None:
         """See the weights at a scheduled checkpoint (not at one made because the run was stopped)."""
 
+    def validated(self, history: Sequence[Score], weights: Weights) -> None:
+        """See the weights at a validation, the last one of all so far."""
+
     def mean(self, weights: Weights) -> Weights:
         """Return the average, given the weights of now."""
         return weights
+
+    def is_new(self, step: int, best: int) -> bool:
+        """Say whether the weights to use are new at a step, given that of the best validation."""
+        return step == best
 
     def files(self) -> dict[str, Weights]:
         """Return what must be saved, by file name; a file of a given name has one content in a run's life."""
@@ -90,14 +98,7 @@ class LastCheckpoints(Average):
         """Return the mean, summed in float64 so that the order does not matter."""
         if not self._kept:
             return weights
-        return {name: self._mean(name) if weights[name].is_floating_point() else weights[name] for name in weights}
-
-    def _mean(self, name: str) -> Tensor:
-        tensors = [kept[name] for _, kept in self._kept]
-        total = torch.zeros_like(tensors[0], dtype=torch.float64)
-        for tensor in tensors:
-            total += tensor
-        return (total / len(tensors)).to(tensors[0].dtype)
+        return mean_of(kept for _, kept in self._kept)
 
     def files(self) -> dict[str, Weights]:
         """Return one file for each checkpoint kept."""
@@ -108,6 +109,47 @@ class LastCheckpoints(Average):
         self._kept.clear()
         for name in sorted(files):
             self._kept.append((_step_of(name), dict(files[name])))
+
+
+@averages.register("best")
+class BestCheckpoints(Average):
+    """The mean of the N checkpoints with the best validations so far; before the first one, the weights as they are.
+
+    What is validated, and ranked, is each checkpoint by itself. Among equals the earlier ones stay.
+    """
+
+    def __init__(self, config: TrainingConfig) -> None:
+        self._count = max(config.average_last, 1)
+        self._kept: dict[int, Weights] = {}
+
+    def validated(self, history: Sequence[Score], weights: Weights) -> None:
+        """Keep a copy if it is among the N best, and forget the one it displaces: that can never come back."""
+        best = {one.step for one in sorted(history, key=lambda one: one.rank, reverse=True)[: self._count]}
+        now = history[-1].step
+        if now in best and now not in self._kept:
+            self._kept[now] = {name: tensor.clone() for name, tensor in weights.items()}
+        self._kept = {step: kept for step, kept in sorted(self._kept.items()) if step in best}
+
+    def mean(self, weights: Weights) -> Weights:
+        """Return the mean, summed in float64 so that the order does not matter."""
+        return mean_of(self._kept.values()) if self._kept else weights
+
+    def is_new(self, step: int, best: int) -> bool:
+        """Say so whenever a checkpoint has come among the N best."""
+        return step in self._kept
+
+    def files(self) -> dict[str, Weights]:
+        """Return one file for each checkpoint kept."""
+        return {_file_of(step): kept for step, kept in self._kept.items()}
+
+    def load(self, files: Mapping[str, Weights]) -> None:
+        """Take the copies back."""
+        self._kept = {_step_of(name): dict(files[name]) for name in sorted(files)}
+
+    @contextmanager
+    def applied(self, model: nn.Module) -> Iterator[None]:
+        """Leave a model as it is: the average is made of what the validation says of it."""
+        yield
 
 
 @averages.register("ema")
@@ -151,6 +193,21 @@ class Exponential(Average):
         """Take the average back."""
         for name, weights in files.items():
             self._step, self._mean = _step_of(name), dict(weights)
+
+
+def mean_of(many: Iterable[Weights]) -> Weights:
+    """Return the mean, summed in float64 so that the order does not matter; what is no real number is the last one."""
+    every = list(many)
+    return {name: _mean([weights[name] for weights in every]) for name in every[-1]}
+
+
+def _mean(tensors: list[Tensor]) -> Tensor:
+    if not tensors[-1].is_floating_point():
+        return tensors[-1]
+    total = torch.zeros_like(tensors[0], dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return (total / len(tensors)).to(tensors[0].dtype)
 
 
 def _file_of(step: int) -> str:

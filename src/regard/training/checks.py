@@ -6,12 +6,15 @@ import torch
 
 from regard.config import Config
 from regard.data.lines import STDIN
-from regard.data.tokenizers import kinds
+from regard.data.tagged import check_tagged
+from regard.data.tokenizers import check_kinds
+from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
-from regard.decoding.translator import find_device
 from regard.errors import ConfigError, did_you_mean
 from regard.models.build import build_model
 from regard.training.averaging import averages
+from regard.training.forcing import forcings
+from regard.training.material import NOTHING
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
 
@@ -24,6 +27,7 @@ def check(config: Config) -> torch.device:
     """Raise a ConfigError for training settings that cannot be followed; return the device."""
     settings = config.training
     _ = optimizers[settings.optimizer], schedules[settings.schedule], averages[settings.average]
+    _ = forcings[settings.teacher_forcing_schedule]
     for name, value, allowed in (
         ("precision", settings.precision, PRECISIONS),
         ("metric", settings.metric, METRICS),
@@ -32,18 +36,20 @@ def check(config: Config) -> torch.device:
         if value not in allowed:
             hint = "" if name == "device" else did_you_mean(value, allowed)  # "gpu" is near "cpu", and means cuda
             raise ConfigError(f"training.{name} is {value!r}; it must be one of {', '.join(allowed)}.{hint}")
-    if not config.data.train:
+    check_tagged(config.data)
+    if not config.data.train and not config.data.tagged:
         raise ConfigError("data.train is empty: give a training corpus.")
     if STDIN in config.data.valid:
         raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")
     _check_numbers(config)
     _check_model(config)
+    _check_losses(config)
     check_options(config.decoding)
     return _device(config)
 
 
 def _check_model(config: Config) -> None:
-    _ = kinds[config.tokenizer.kind]
+    check_kinds(config.tokenizer)
     if config.model.tie == "all" and not config.tokenizer.joint:
         raise ConfigError(
             "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
@@ -56,6 +62,25 @@ def _check_model(config: Config) -> None:
         build_model(config.model, source_size=8, target_size=8)
 
 
+def _check_losses(config: Config) -> None:
+    settings, attention = config.training, config.model.attention
+    if settings.metric == "bleu" and config.model.encoder.kind == NOTHING:
+        raise ConfigError(
+            "training.metric=bleu scores translations, and a language model (model.encoder.kind=none) makes none: set "
+            "training.metric=loss."
+        )
+    if settings.coverage_loss > 0 and (attention is None or attention.coverage == "none"):
+        raise ConfigError(
+            f"training.coverage_loss is {settings.coverage_loss}, but nothing keeps what earlier looks have seen: set "
+            "model.attention.coverage (regard list coverages), or training.coverage_loss=0."
+        )
+    if settings.guided > 0 and attention is None:
+        raise ConfigError(
+            f"training.guided is {settings.guided}, but model.attention is none, so there are no looks to guide: set "
+            "it to 0."
+        )
+
+
 def _check_numbers(config: Config) -> None:
     settings = config.training
     for name in ("batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
@@ -64,7 +89,17 @@ def _check_numbers(config: Config) -> None:
     for name in ("warmup", "clip", "steps", "validate_every", "save_every", "patience", "weight_decay"):
         if not getattr(settings, name) >= 0:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0.")
-    for name in ("label_smoothing", "ema_decay"):
+    for name in ("coverage_loss", "guided", "reinforce", "entropy"):
+        if not 0 <= getattr(settings, name) < math.inf:
+            raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and finite.")
+    for name in ("guided_layer", "guided_head"):
+        if getattr(settings, name) < -1:
+            raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least -1.")
+    if not 0 <= settings.teacher_forcing <= 1:
+        raise ConfigError(
+            f"training.teacher_forcing is {settings.teacher_forcing}; it must be at least 0 and at most 1."
+        )
+    for name in ("label_smoothing", "ema_decay", "beta2"):
         if not 0 <= getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and below 1.")
     if config.data.max_length < 1:

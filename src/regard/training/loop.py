@@ -15,7 +15,9 @@ from regard.models.build import build_model
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import to_toml
+from regard.training.averaging import set_weights
 from regard.training.checks import check
+from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, open_material, open_sources
 from regard.training.progress import Reporter, duration, reporter_for
 from regard.training.resume import (
@@ -56,15 +58,20 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    start_from: Path | None = None,
     reporter: Reporter | None = None,
     tensorboard: bool = False,
 ) -> Result:
     """Train the model that a configuration describes into a folder, or go on with the run that is there.
 
     With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
+    `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
     The learning curve is drawn at the end where matplotlib is installed.
     """
+    if start_from is not None:
+        config = started_from(config, start_from, resume)
     device = check(config)
+    check_apart(config, folder, resume)
     if tensorboard:
         check_tensorboard()
     existed = folder.exists()
@@ -95,7 +102,10 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
             f"{folder} cannot be resumed: it holds a model, but the checkpoints in its {STATE}/ are gone. "
             "Train into another folder, or replace it with --overwrite."
         )
+    start = read_start(config) if config.started_from and saved is None else None
     sources = open_sources(config, resumed=saved is not None)
+    if start is not None:
+        sources = replace(sources, vocabulary=start.tokenizers)
     if saved is None:
         if (folder / WEIGHTS).exists():
             sources.read_through()
@@ -105,7 +115,13 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)
         write_atomically(folder / CONFIG, to_toml(config).encode())
-    trainer = Trainer(config, folder, _model(config, tokenizers, device), material, reporter)
+    model = _model(config, tokenizers, device)
+    if start is not None:
+        set_weights(model, start.weights)
+    trainer = Trainer(config, folder, model, material, reporter)
+    trainer.check()
+    if start is not None:
+        trainer.save_start()
     if saved is not None:
         trainer.load(saved)
         _check_fingerprint(trainer, material, folder)

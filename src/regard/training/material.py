@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from regard.config import Config, DecodingConfig
 from regard.data.batching import Batch, BatchOrder, make_batch
 from regard.data.cache import TokenCache
-from regard.data.corpus import Corpus, open_corpus
-from regard.data.embedded import corpora
+from regard.data.corpus import Corpus, for_model
 from regard.data.pair import Pair
+from regard.data.tagged import open_data
 from regard.data.tokenizers import Tokenizers, train_tokenizers
-from regard.decoding.search import SPARE
+from regard.decoding.rules import SPARE
 from regard.errors import DataError
 from regard.models.seq2seq import Seq2Seq
 from regard.training.progress import Reporter
 from regard.training.validation import Validation
 
 CACHE = "cache"
+NOTHING = "none"
+"""The encoder of a language model."""
 Rows = NDArray[np.int64]
 
 
@@ -59,6 +61,8 @@ class Sources:
     """None where a resumed run has its tokens already."""
     valid: Corpus | None
     valid_pairs: Sequence[Pair]
+    vocabulary: Tokenizers | None = None
+    """The tokenizers to take; None to learn them from the training corpus."""
 
     def read_through(self) -> None:
         """Read the training corpus once for its errors alone, before an old run is removed for it."""
@@ -68,17 +72,15 @@ class Sources:
 
 def open_sources(config: Config, resumed: bool) -> Sources:
     """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""
-    train = None if resumed else _open_train(config)
-    name = config.data.train[0].partition(":")[0]
+    train = None if resumed else _open(config, "train")
     # The held-out part of an embedded corpus needs no asking for.
-    parts = config.data.valid or ((name,) if len(config.data.train) == 1 and name in corpora else ())
-    valid = open_corpus(parts, "valid", config.seed) if parts else None
+    valid = _open(config, "valid")
     return Sources(train, valid, list(valid or ()))
 
 
 def open_material(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> tuple[Tokenizers, Material]:
     """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
-    tokenizers = _open_tokenizers(config, folder, sources.train, reporter)
+    tokenizers = _open_tokenizers(config, folder, sources, reporter)
     cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
     order = BatchOrder.of(cache, config.training.batch_tokens, config.seed)
     config = replace(config, decoding=stretched(config.decoding, cache))
@@ -89,18 +91,24 @@ def open_material(config: Config, folder: Path, sources: Sources, reporter: Repo
 
 def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:
     """Raise `max_ratio` where more than one pair in a hundred has a longer target than it allows."""
-    ratios = (cache.target_lengths - SPARE) / cache.source_lengths
+    ratios = (cache.target_lengths - SPARE) / np.maximum(cache.source_lengths, 1)
     needed = math.ceil(10 * float(np.quantile(ratios, 0.99))) / 10
     return replace(decoding, max_ratio=max(decoding.max_ratio, needed))
 
 
-def _open_train(config: Config) -> Corpus:
-    return open_corpus(config.data.train, "train", config.seed)
+def _open(config: Config, split: str) -> Corpus | None:
+    corpus = open_data(config.data, split, config.seed)
+    return None if corpus is None else for_model(corpus, reads=config.model.encoder.kind != NOTHING)
 
 
-def _open_tokenizers(config: Config, folder: Path, corpus: Corpus | None, reporter: Reporter) -> Tokenizers:
+def _open_tokenizers(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> Tokenizers:
+    corpus = sources.train
     if corpus is None:
         return Tokenizers.load(folder)
+    if sources.vocabulary is not None:
+        reporter.message(f"Taking weights and vocabulary from {config.started_from}")
+        sources.vocabulary.save(folder)
+        return sources.vocabulary
     reporter.message(f"Learning a vocabulary ({config.tokenizer.kind}) from {corpus.name}")
     tokenizers = train_tokenizers(config.tokenizer, corpus, config.seed)
     tokenizers.save(folder)
@@ -117,8 +125,9 @@ def _open_cache(
             return TokenCache.open(path)
         except DataError as error:
             reporter.message(f"Making the training tokens again: {error}")
-            corpus = _open_train(config)
-    cache = TokenCache.build(path, corpus, tokenizers, config.data.max_length)
+            corpus = _open(config, "train")
+            assert corpus is not None
+    cache = TokenCache.build(path, corpus, tokenizers, config.data.max_length, links=config.training.guided > 0)
     source, target = tokenizers.source.size, tokenizers.target.size
     sizes = f"{source:,}" if tokenizers.joint else f"{source:,} and {target:,}"
     reporter.message(f"{len(cache):,} training pairs, a vocabulary of {sizes} entries")

@@ -13,18 +13,27 @@ class Window:
     tokens: int = 0
     loss: float = 0.0
     seconds: float = 0.0
+    beside: dict[str, float] = field(default_factory=dict)
+    """Losses beside the cross-entropy, by name."""
 
-    def add(self, tokens: int, loss: float, seconds: float) -> None:
-        """Take in a step: its target tokens, its loss per token, its time."""
+    def add(self, tokens: int, loss: float, seconds: float, beside: Mapping[str, float] | None = None) -> None:
+        """Take in a step: its target tokens, its losses per token, its time."""
         self.steps += 1
         self.tokens += tokens
         self.loss += loss * tokens
         self.seconds += seconds
+        for name, value in (beside or {}).items():
+            self.beside[name] = self.beside.get(name, 0.0) + value * tokens
 
     @property
     def mean_loss(self) -> float:
         """The loss per token."""
         return self.loss / max(self.tokens, 1)
+
+    @property
+    def mean_beside(self) -> dict[str, float]:
+        """The other losses per token."""
+        return {name: value / max(self.tokens, 1) for name, value in self.beside.items()}
 
     @property
     def tokens_per_second(self) -> float:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.config import Config
+from regard.config import Config, TrainingConfig
 from regard.errors import TrainingError
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
@@ -96,11 +96,17 @@ def find(folder: Path) -> tuple[Saved | None, list[str]]:
 
 
 def _harmless(name: str, config: Config) -> bool:
-    if name in ("training.epochs", "training.steps") and config.training.schedule == "cosine":
-        return False  # its rate falls to zero at the planned end
+    if name in ("training.epochs", "training.steps") and _goes_by_the_end(config.training):
+        return False
     if name == "training.save_every" and config.training.average == "last":
         return False  # the average is made of these checkpoints
     return name in HARMLESS or name.startswith("decoding.")
+
+
+def _goes_by_the_end(settings: TrainingConfig) -> bool:
+    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then."""
+    forced = settings.teacher_forcing >= 1 or settings.teacher_forcing_schedule == "constant"
+    return settings.schedule == "cosine" or not forced
 
 
 def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:

@@ -12,23 +12,25 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from regard.config import Config
 from regard.data.batching import Batch
-from regard.errors import TrainingError
+from regard.errors import ConfigError, TrainingError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS, weights_of
 from regard.settings import to_toml
+from regard.shapes import Tensor
 from regard.training import checkpoint
 from regard.training.averaging import PREFIX, averages, set_weights
 from regard.training.checkpoint import Checkpoints, Name, Saved
+from regard.training.forcing import forcing_ratio
 from regard.training.interruption import Interruption
-from regard.training.loss import batch_loss
 from regard.training.material import Material, Rows, StoppedError
 from regard.training.metrics import Metrics
+from regard.training.objective import Objective
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
 from regard.training.place import Place, Score, Window
 from regard.training.progress import Progress, Reporter
@@ -37,6 +39,19 @@ from regard.training.schedule import Moment, learning_rate
 METRICS, STATE = "metrics.jsonl", "state"
 LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
 INTERRUPTED = "interrupted"
+
+
+class Gradient(NamedTuple):
+    """What the batches of a step gave, beside the gradient itself."""
+
+    loss: float
+    """Per token: the cross-entropy, label smoothing included."""
+    tokens: int
+    norm: float
+    beside: dict[str, float]
+    """The other losses, per token."""
+    reached: list[Tensor]
+    """Rewards of hard attention, batch by batch."""
 
 
 class Trainer:
@@ -48,6 +63,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
+        self.objective = Objective(model, self.settings)
         self.average = averages[self.settings.average](self.settings)
         self.weights = weights_of(model)  # views: they are always those of now
         self.average.start(self.weights)
@@ -96,6 +112,15 @@ class Trainer:
             self._order = (epoch, self.material.order(epoch))
         return self._order[1]
 
+    def check(self) -> None:
+        """Raise a ConfigError for settings that only the model and the corpus show to be wrong."""
+        if self.settings.average == "best" and self.material.validate is None:
+            raise ConfigError(
+                "training.average=best goes by validations, and there is no validation corpus: give data.valid, or set "
+                "training.average=last."
+            )
+        self.objective.check(self.material.batch(self._batches(1)[0]).to(self.device))
+
     # -- the loop -----------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
@@ -137,33 +162,39 @@ class Trainer:
         epoch, first = (place.epoch + 1, 0) if place.epoch == 0 or self.epoch_ended else (place.epoch, place.batch)
         rows = self._batches(epoch)[first : first + settings.accumulate]
         step = place.step + 1
-        rate = learning_rate(Moment(step, self.total, place.scores), settings)
+        moment = Moment(step, self.total, place.scores)
+        rate = learning_rate(moment, settings)
         seed_from(self.device, self.config.seed, "step", step)
-        loss, tokens, norm = self._gradient([self.material.batch(chosen) for chosen in rows])
-        if not math.isfinite(loss) or not math.isfinite(norm):
-            raise self._not_finite("loss" if not math.isfinite(loss) else "gradient", step, epoch)
+        made = self._gradient([self.material.batch(chosen) for chosen in rows], forcing_ratio(moment, settings))
+        if not math.isfinite(made.loss) or not math.isfinite(made.norm):
+            raise self._not_finite("loss" if not math.isfinite(made.loss) else "gradient", step, epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        self.objective.settle(made.reached)
         self.average.step(step, self.weights)
         place.step, place.epoch, place.batch = step, epoch, first + len(rows)
-        place.window.add(tokens, loss, time.perf_counter() - began)
-        self._report(rate, norm)
+        place.window.add(made.tokens, made.loss, time.perf_counter() - began, made.beside)
+        self._report(rate, made.norm)
 
-    def _gradient(self, batches: Sequence[Batch]) -> tuple[float, int, float]:
-        """Leave the gradient of the mean loss per token of all batches; return the loss, the tokens and the norm."""
+    def _gradient(self, batches: Sequence[Batch], ratio: float = 1.0) -> Gradient:
+        """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
         tokens = sum(int(batch.target_mask.sum()) for batch in batches)
         self.optimizer.zero_grad(set_to_none=True)
-        losses = []
+        made = []
         for batch in batches:
             with self._autocast():
-                loss = batch_loss(self.model, batch.to(self.device), self.settings.label_smoothing).total / tokens
-            loss.backward()  # type: ignore[no-untyped-call]
-            losses.append(loss.detach())
+                one = self.objective(batch.to(self.device), ratio)
+            (one.total / tokens).backward()  # type: ignore[no-untyped-call]
+            made.append(one._replace(total=one.loss))  # lets go of the graph
         norm = gradient_norm(self.names, self.settings.clip)
+        names = list(made[0].beside)
+        sums = [torch.stack([one.loss / tokens for one in made]).sum(), norm]
+        sums += [torch.stack([one.beside[name] / tokens for one in made]).sum() for name in names]
         # The one place where the host waits for the device.
-        total, length = torch.stack([torch.stack(losses).sum(), norm]).tolist()
-        return total, tokens, length
+        loss, length, *beside = torch.stack(sums).tolist()
+        reached = [one.reached for one in made if one.reached is not None]
+        return Gradient(loss, tokens, length, dict(zip(names, beside, strict=True)), reached)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.settings.precision == "float32":
@@ -188,6 +219,7 @@ class Trainer:
                     "step": place.step,
                     "epoch": place.epoch,
                     "loss": window.mean_loss,
+                    **window.mean_beside,
                     "learning_rate": rate,
                     "gradient_norm": norm,
                     "tokens_per_second": window.tokens_per_second,
@@ -219,10 +251,11 @@ class Trainer:
         with self.average.applied(self.model), torch.no_grad():
             result = self.material.validate(self.model, check)
         self.model.train()
-        score = result["bleu"] if self.settings.metric == "bleu" else -result["valid_loss"]
+        score = -result["valid_loss"] if self.settings.metric == "loss" else result[self.settings.metric]
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
         self.place.history.append(Score(self.place.step, score, result["valid_loss"]))
+        self.average.validated(self.place.history, self.weights)
         best = self.place.best is self.place.history[-1]
         place = {"step": self.place.step, "epoch": self.place.epoch}
         self._log({**place, **result, "best": best, "seconds": self._seconds()})
@@ -233,10 +266,16 @@ class Trainer:
     def _save(self, scheduled: bool) -> None:
         """Write a checkpoint; once it stands, model.safetensors follows it."""
         self.place.seconds = self._seconds()
-        self.metrics.sync()
+        if self.place.step:
+            self.metrics.sync()
         name = Name(self.place.step, scheduled)
         self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), self._files(), self.saved)
         self._publish()
+
+    def save_start(self) -> None:
+        """Write the weights that a run starts from as its first checkpoint: it then needs no other folder to go on."""
+        self._started = time.perf_counter()
+        self._save(scheduled=True)
 
     def _files(self) -> dict[str, bytes | Path]:
         files: dict[str, bytes | Path] = {
@@ -248,7 +287,7 @@ class Trainer:
         for file, tensors in self.average.files().items():
             files[file] = old.path / file if old and file in old.digests else checkpoint.to_bytes(tensors)
         best = self.place.best
-        if old and best and best.step != self.place.step:
+        if old and best and not self.average.is_new(self.place.step, best.step):
             files[BEST] = old.path / BEST
         else:
             files[BEST] = checkpoint.to_bytes(self.average.mean(self.weights))

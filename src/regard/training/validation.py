@@ -25,7 +25,8 @@ class Validation:
 
     BLEU is sacreBLEU's default (cased, 13a) on raw text, and its signature goes with it. Translations are searched
     greedily, whatever `decoding.beam` is: that is what can be paid for at every validation, and it ranks models alike.
-    Pairs beyond `data.max_length` have no part in the loss, but are translated.
+    Pairs beyond `data.max_length` have no part in the loss, but are translated. A language model has nothing to
+    translate: its scores are loss and perplexity alone.
     """
 
     def __init__(
@@ -37,19 +38,17 @@ class Validation:
         encoded = tokenizers.source.encode_all([pair.source for pair in pairs])
         self._sources = [[*ids, EOS] for ids in encoded]
         # Greedy search ranks nothing, so penalties would change nothing.
-        self._options = replace(decoding, beam=1, length_penalty=0.0, coverage_penalty=0.0)
+        self._options = replace(decoding, method="beam", beam=1, length_penalty=0.0, coverage_penalty=0.0)
         self._batches = BatchOrder.of(cache, tokens, seed=0).batches(0)
 
     def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
         """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
         loss = self._loss(model, check)
+        scores = {"valid_loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        if not model.reads:
+            return scores
         overlap = bleu(self.translate(model, check), self._references)
-        return {
-            "valid_loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "bleu": overlap.value,
-            "signature": overlap.made_by,
-        }
+        return {**scores, "bleu": overlap.value, "signature": overlap.made_by}
 
     def translate(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
         """Translate all sources, in batches of like length."""

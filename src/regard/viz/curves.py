@@ -18,6 +18,11 @@ Points = list[tuple[float, float]]
 COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
 """One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""
 _MARKS = "osD^vP"
+_STYLES = ("-", "--", ":")
+_MARKED = 40
+"""A line of more points has no marks: they would hide it."""
+_LEGEND_INSIDE = 3
+"""A longer legend stands beside the picture, where it covers no line."""
 
 
 def learning_curve(metrics: Path, out: Path) -> list[str]:
@@ -25,7 +30,7 @@ def learning_curve(metrics: Path, out: Path) -> list[str]:
 
     Returns notes for the user (see `regard.viz.fonts`).
     """
-    records = _read(metrics)
+    records = read_metrics(metrics)
     training, validation, bleu = (_points(records, key) for key in ("loss", "valid_loss", "bleu"))
     if not training and not validation and not bleu:
         raise DisplayError(f"There is nothing to draw: {metrics} has neither 'loss', 'valid_loss' nor 'bleu'.")
@@ -46,6 +51,39 @@ def learning_curve(metrics: Path, out: Path) -> list[str]:
         figure.align_ylabels()
 
     return save_figure(out, [], draw)
+
+
+def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
+    """Draw validation BLEU and loss of several models against steps, each from the `metrics.jsonl` of its runs.
+
+    Runs of one model (other seeds) have its colour and mark. Training loss is drawn where no model was validated.
+    Returns notes for the user.
+    """
+    records = {name: [read_metrics(path) for path in paths] for name, paths in runs.items()}
+    found = {
+        label: {name: [_points(run, key) for run in every] for name, every in records.items()}
+        for key, label in (("bleu", "validation BLEU"), ("valid_loss", "validation loss"), ("loss", "training loss"))
+    }
+    shown = {label: lines for label, lines in found.items() if any(any(every) for every in lines.values())}
+    if "validation loss" in shown:
+        shown.pop("training loss", None)
+    if not shown:
+        raise DisplayError("There is nothing to draw: no run has 'loss', 'valid_loss' or 'bleu'.")
+
+    def draw(figure: "Figure") -> None:
+        figure.set_size_inches(7.0, 2.6 * len(shown) + 0.4)
+        panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+        for number, (axes, (label, lines)) in enumerate(zip(panels, shown.items(), strict=True)):
+            for i, (name, every) in enumerate(lines.items()):
+                for j, points in enumerate(every):
+                    _line(axes, points, i, "" if j else name, marks=len(points) < _MARKED)
+            _dress(axes, label, legend=not number)
+            if label == "validation BLEU":
+                axes.set_ylim(bottom=0)
+        panels[-1].set_xlabel("step")
+        figure.align_ylabels()
+
+    return save_figure(out, list(runs), draw)
 
 
 def by_length(
@@ -78,7 +116,7 @@ def by_length(
     return save_figure(out, [*bins, *series, ylabel, xlabel, title], draw)
 
 
-def _read(path: Path) -> list[dict[str, object]]:
+def read_metrics(path: Path) -> list[dict[str, object]]:
     """Read the records; a last line that a kill cut short is left out, any other bad line is an error."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -112,10 +150,12 @@ def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool =
         axes.plot(
             *zip(*points, strict=True),
             color=COLOURS[colour % len(COLOURS)],
-            marker=_MARKS[colour % len(_MARKS)] if marks else "",
+            # From the seventh on colours come again, with other marks and strokes.
+            marker=_MARKS[(colour + colour // len(COLOURS)) % len(_MARKS)] if marks else "",
+            linestyle=_STYLES[colour // len(COLOURS) % len(_STYLES)],
             markersize=4.5,
             linewidth=1.6,
-            label=name,
+            label=name or None,
         )
 
 
@@ -126,7 +166,7 @@ def _best(axes: "Axes", points: Points) -> None:
     axes.margins(y=0.18)
 
 
-def _dress(axes: "Axes", ylabel: str) -> None:
+def _dress(axes: "Axes", ylabel: str, *, legend: bool = True) -> None:
     """Give all lines the same quiet frame, and a legend where there is a choice."""
     axes.set_ylabel(ylabel)
     axes.grid(axis="y", color=LINES, linewidth=0.6)
@@ -134,5 +174,12 @@ def _dress(axes: "Axes", ylabel: str) -> None:
     axes.tick_params(length=0, colors=FAINT)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    if len(axes.lines) > 1:
-        axes.legend(frameon=False, fontsize=9)
+    named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    if not legend or len(named) < 2:
+        return
+    if len(named) > _LEGEND_INSIDE:
+        shown = axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.01, 1.02))
+    else:
+        shown = axes.legend(frameon=False, fontsize=9)
+    for text in shown.get_texts():
+        text.set_parse_math(False)

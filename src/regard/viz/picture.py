@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from regard.errors import DisplayError
 from regard.viz import scale
 from regard.viz.figure import FAINT, INK, LINES, save_figure
 from regard.viz.labels import cells, friendly
-from regard.viz.trace import AttentionTrace
+from regard.viz.trace import AttentionTrace, Choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _Numbers = NDArray[Any]
-Choice = int | Literal["all"] | None
 
 _ACROSS = 4
 _GAP = 0.35

@@ -1,7 +1,7 @@
 """The record of one translation: what was read, what was written, and where the model looked at every step."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,9 @@ from regard.viz.output import check_suffix, warn, write_output
 
 FORMAT = "regard-trace-1"
 PICTURES = (".png", ".svg", ".pdf")
+SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})
+Choice = int | Literal["all"] | None
+"""Which layer or head to show: one, all beside each other, or the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class AttentionTrace:
     """For each source token, which word (white-space separated, from 0) it is part of; -1 for specials."""
     target_words: tuple[int, ...] = ()
     """The same for the target tokens."""
-    special: frozenset[str] = field(default=frozenset({"<s>", "</s>", "<pad>", "<unk>"}))
+    special: frozenset[str] = SPECIAL
     """Tokens that are marks of the model, not text."""
 
     def __post_init__(self) -> None:
@@ -66,6 +69,12 @@ class AttentionTrace:
         chosen = self.weights if layer is None else self.weights[[layer]]
         chosen = chosen if head is None else chosen[:, [head]]
         return np.asarray(chosen.mean(axis=(0, 1)), dtype=np.float32)
+
+    def every_head(self, layer: int | None = None) -> list[tuple[int, int]]:
+        """Return layer and head of each that can be looked at by itself: those of one layer, or all."""
+        self.look(layer)  # there is something to see
+        layers, heads = self.weights.shape[:2]
+        return [(depth, head) for depth in (range(layers) if layer is None else [layer]) for head in range(heads)]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
         """Say what `look` of the same arguments shows, and the score: `score -1.23 · mean of 8 heads`."""
@@ -115,8 +124,8 @@ class AttentionTrace:
         self,
         path: str | Path,
         *,
-        layer: int | Literal["all"] | None = None,
-        head: int | Literal["all"] | None = None,
+        layer: Choice = None,
+        head: Choice = None,
         title: str = "",
         quiet: bool = False,
     ) -> list[str]:

@@ -1,5 +1,10 @@
 """Focuses, one a file; importing this registers them."""
 
+from regard.attention.focus.entmax import Entmax
+from regard.attention.focus.gumbel import Gumbel
+from regard.attention.focus.hard import Hard
+from regard.attention.focus.monotonic import Monotonic
 from regard.attention.focus.softmax import Softmax
+from regard.attention.focus.sparsemax import Sparsemax
 
-__all__ = ["Softmax"]
+__all__ = ["Entmax", "Gumbel", "Hard", "Monotonic", "Softmax", "Sparsemax"]

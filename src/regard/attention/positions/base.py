@@ -4,6 +4,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import nn
 
+from regard.attention.base import Score
 from regard.registry import Registry
 from regard.shapes import Float, Int, Tensor
 
@@ -16,6 +17,8 @@ class PositionSizes(NamedTuple):
     heads: int = 1
     longest: int = 512
     """Most positions, for what is learned for each of them."""
+    value: int = 0
+    """Width of the values of one head."""
 
 
 class Position(nn.Module):
@@ -25,6 +28,8 @@ class Position(nn.Module):
     """Whether it is added to embeddings; the others act where a sequence looks at itself."""
     dotted: ClassVar[bool] = False
     """Whether it has a meaning only for scores that are inner products."""
+    adds: ClassVar[bool] = False
+    """Whether it adds to scores, and perhaps to contexts."""
 
     def __init__(self, sizes: PositionSizes) -> None:
         super().__init__()
@@ -38,14 +43,12 @@ class Position(nn.Module):
         return heads
 
     def bias(
-        self, query: Float[Tensor, "B H T K"], queries: Int[Tensor, " T"], keys: Int[Tensor, " N"]
-    ) -> Float[Tensor, "#B H T N"] | None:
-        """Return what is added to the scores of queries at these positions for keys at those."""
-        return None
+        self, query: Float[Tensor, "B H T K"], distance: Int[Tensor, "T N"], score: Score
+    ) -> Float[Tensor, "#B H T N"]:
+        """Return what is added to scores; `distance` is how far after a query each of its keys stands."""
+        raise NotImplementedError
 
-    def seen(
-        self, weights: Float[Tensor, "B H T N"], queries: Int[Tensor, " T"], keys: Int[Tensor, " N"]
-    ) -> Float[Tensor, "B H T K"] | None:
+    def seen(self, weights: Float[Tensor, "B H T N"], distance: Int[Tensor, "T N"]) -> Float[Tensor, "B H T V"] | None:
         """Return what is added to the contexts."""
         return None
 

@@ -1,5 +1,7 @@
 """The dot-product score, and what it shares with its relatives: query and key must be of one width."""
 
+from typing import ClassVar
+
 from regard.attention.base import Score, Sizes, scores
 from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
@@ -15,13 +17,14 @@ class Dot(Score):
     """
 
     dotted = True
+    needs: ClassVar[str] = "dot scores need"
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
         self.key_width = sizes.key
         if sizes.query != sizes.key:
             raise ConfigError(
-                f"The dot scores need decoder and encoder states of one width, got {sizes.query} and {sizes.key}: "
+                f"The {self.needs} decoder and encoder states of one width, got {sizes.query} and {sizes.key}: "
                 "set model.decoder.width to the encoder's (twice model.encoder.width if it is bidirectional), "
                 "or take model.attention.score=general."
             )

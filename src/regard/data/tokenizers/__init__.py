@@ -1,7 +1,7 @@
-"""Text in, ids out, and back: BPE and unigram pieces, characters, words."""
+"""Text in, ids out, and back: BPE and unigram pieces, characters, words; and tags, where a model has them."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -11,14 +11,27 @@ from typing import Any
 
 from regard.config import TokenizerConfig
 from regard.data.pair import Pair
-from regard.data.tokenizers.base import Tokenizer, kinds
+from regard.data.tagged import TaggedCorpora
+from regard.data.tokenizers.base import Learned, Tokenizer, kinds
 from regard.data.tokenizers.plain import Characters, Words
 from regard.data.tokenizers.subwords import BytePairs, Subwords, Unigram
-from regard.data.vocabulary import MARKS
-from regard.errors import ConfigError, ModelError
+from regard.data.tokenizers.tagged import Tagged, has_tag
+from regard.data.vocabulary import MARKS, tag_mark
+from regard.errors import ConfigError, ModelError, did_you_mean
 from regard.files import write_atomically
 
-__all__ = ["BytePairs", "Characters", "Tokenizer", "Tokenizers", "Unigram", "Words", "kinds", "train_tokenizers"]
+__all__ = [
+    "BytePairs",
+    "Characters",
+    "Tagged",
+    "Tokenizer",
+    "Tokenizers",
+    "Unigram",
+    "Words",
+    "check_kinds",
+    "kinds",
+    "train_tokenizers",
+]
 
 INDEX = "tokenizer.json"
 SAMPLE = 200_000
@@ -29,7 +42,7 @@ _SAMPLE_LONGEST = 10_000
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """A model's two tokenizers: one and the same object where the vocabulary is joint."""
+    """A model's two tokenizers: one and the same object where the vocabulary is joint (and has no tags)."""
 
     source: Tokenizer
     target: Tokenizer
@@ -37,20 +50,44 @@ class Tokenizers:
     @property
     def joint(self) -> bool:
         """Whether both sides share one vocabulary."""
-        return self.source is self.target
+        return _learned(self.source) is _learned(self.target)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What a source may be tagged with, to tell what to write; none where the model writes one thing only."""
+        return self.source.tags if isinstance(self.source, Tagged) else ()
+
+    def tag(self, texts: Sequence[str], to: str | None) -> list[str]:
+        """Put the tag `to` before the texts that have none (and are not empty); None leaves all as they are."""
+        if to is None:
+            return list(texts)
+        if not self.tags:
+            raise ConfigError(f"This model writes one language only, so it cannot be asked for {to!r}: leave out --to.")
+        if to not in self.tags:
+            raise ConfigError(
+                f"This model does not write {to!r}, but {', '.join(self.tags)}.{did_you_mean(to, self.tags)}"
+            )
+        return [text if has_tag(text) or not text.strip() else f"{tag_mark(to)} {text}" for text in texts]
 
     @property
     def fingerprint(self) -> str:
         """Stand for all that decides which ids a text becomes."""
         digest = sha256()
         for tokenizer in (self.source, self.target):
-            digest.update(f"{tokenizer.kind} ".encode() + sha256(tokenizer.to_bytes()).digest())
+            digest.update(f"{tokenizer.kind} ".encode() + sha256(_learned(tokenizer).to_bytes()).digest())
+        if self.tags:
+            digest.update(json.dumps(self.tags).encode())
         return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write the vocabularies first and `tokenizer.json`, which holds their checksums, last."""
-        sides = {"joint": self.source} if self.joint else {"source": self.source, "target": self.target}
-        index: dict[str, Any] = {"kind": self.source.kind}
+        source, target = _learned(self.source), _learned(self.target)
+        sides = {"joint": source} if self.joint else {"source": source, "target": target}
+        index: dict[str, Any] = {"kind": source.kind}
+        if target.kind != source.kind:
+            index["target_kind"] = target.kind
+        if self.tags:
+            index["tags"] = self.tags
         for side, tokenizer in sides.items():
             content = tokenizer.to_bytes()
             file = f"{side}.model" if isinstance(tokenizer, Subwords) else f"{side}.vocabulary.json"
@@ -65,18 +102,35 @@ class Tokenizers:
         try:
             index = json.loads(path.read_bytes())
             kind = kinds[index["kind"]]
+            own = {"target": kinds[index.get("target_kind", index["kind"])]}
             sides = ["joint"] if "joint" in index else ["source", "target"]
-            loaded = [_load_side(folder, kind, index[side]["file"], index[side]["sha256"]) for side in sides]
+            loaded = [
+                _load_side(folder, own.get(side, kind), index[side]["file"], index[side]["sha256"]) for side in sides
+            ]
+            tags = [str(tag) for tag in index.get("tags", ())]
         except FileNotFoundError:
             raise ModelError(f"{path} is missing: {folder} is no model folder, or not a whole one.") from None
         except OSError as error:
             raise ModelError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
         except (ValueError, KeyError, TypeError, ConfigError):
             raise ModelError(f"{path} is damaged. Copy the model folder again, or train anew.") from None
-        return cls(loaded[0], loaded[-1])
+        return _with_tags(loaded[0], loaded[-1], tags)
 
 
-def _load_side(folder: Path, kind: type[Tokenizer], file: str, checksum: str) -> Tokenizer:
+def _learned(tokenizer: Tokenizer) -> Learned:
+    plain = tokenizer.plain if isinstance(tokenizer, Tagged) else tokenizer
+    assert isinstance(plain, Learned)
+    return plain
+
+
+def _with_tags(source: Learned, target: Learned, tags: Sequence[str]) -> Tokenizers:
+    """Let the source side read tags. A joint vocabulary has them on the other side too, where no text becomes one."""
+    if not tags:
+        return Tokenizers(source, target)
+    return Tokenizers(Tagged(source, tags), Tagged(target, tags, reads=False) if source is target else target)
+
+
+def _load_side(folder: Path, kind: type[Learned], file: str, checksum: str) -> Learned:
     path = folder / Path(file).name
     try:
         content = path.read_bytes()
@@ -91,28 +145,50 @@ def _load_side(folder: Path, kind: type[Tokenizer], file: str, checksum: str) ->
         raise ModelError(f"{path} holds no {kind.kind} vocabulary: {error}.") from None
 
 
+def check_kinds(config: TokenizerConfig) -> None:
+    """Raise a ConfigError for kinds that are not there, do not go together, or need a larger vocabulary."""
+    for name in _kinds(config):
+        kind = kinds[name]
+        fewest = 300 if issubclass(kind, Subwords) else len(MARKS) + 1
+        if config.vocabulary < fewest:
+            why = f"{len(MARKS)} marks and 256 bytes come first" if issubclass(kind, Subwords) else "4 marks come first"
+            raise ConfigError(
+                f"tokenizer.vocabulary is {config.vocabulary}, but {name} needs at least {fewest}: {why}."
+            )
+    source, target = _kinds(config)
+    if config.joint and source != target:
+        raise ConfigError(
+            f"tokenizer.target_kind={target} beside tokenizer.kind={source} makes two vocabularies, but "
+            "tokenizer.joint=true asks for one: set tokenizer.joint=false."
+        )
+
+
+def _kinds(config: TokenizerConfig) -> tuple[str, str]:
+    return config.kind, config.target_kind or config.kind
+
+
 def train_tokenizers(config: TokenizerConfig, corpus: Iterable[Pair], seed: int) -> Tokenizers:
     """Learn the vocabularies of both sides, or a joint one, from a corpus (from a sample of it where it is huge).
 
-    A corpus that does not yield `config.vocabulary` entries gives a smaller vocabulary: see `Tokenizer.size`.
+    A corpus that does not yield `config.vocabulary` entries gives a smaller vocabulary: see `Tokenizer.size`. Tags of
+    the corpus are entries of it, but not learnt from. Where no pair has a source, there is nothing to learn one
+    side's vocabulary from: both have the target's.
     """
-    kind = kinds[config.kind]
-    fewest = 300 if issubclass(kind, Subwords) else len(MARKS) + 1
-    if config.vocabulary < fewest:
-        why = f"{len(MARKS)} marks and 256 bytes come first" if issubclass(kind, Subwords) else "4 marks come first"
-        raise ConfigError(
-            f"tokenizer.vocabulary is {config.vocabulary}, but {config.kind} needs at least {fewest}: {why}."
-        )
-    if issubclass(kind, Subwords):
-        pairs: Iterable[Pair] = _sample(corpus, seed)
-    else:
-        # The two sides are two passes: what can be passed over only once has to be kept.
-        pairs = list(corpus) if isinstance(corpus, Iterator) else corpus
-    if config.joint:
-        joint = kind.train(chain.from_iterable((pair.source, pair.target) for pair in pairs), config.vocabulary)
-        return Tokenizers(joint, joint)
-    source = kind.train((pair.source for pair in pairs), config.vocabulary)
-    return Tokenizers(source, kind.train((pair.target for pair in pairs), config.vocabulary))
+    check_kinds(config)
+    tags: tuple[str, ...] = ()
+    if isinstance(corpus, TaggedCorpora):
+        tags, corpus = corpus.tags, corpus.untagged()
+    source_kind, target_kind = (kinds[name] for name in _kinds(config))
+    # Two sides are two passes: what can be passed over only once has to be kept.
+    pairs = list(corpus) if isinstance(corpus, Iterator) else corpus
+    sample = _sample(pairs, seed) if issubclass(source_kind, Subwords) or issubclass(target_kind, Subwords) else []
+    sources, targets = (sample if issubclass(kind, Subwords) else pairs for kind in (source_kind, target_kind))
+    with_tags = config.vocabulary - len(tags)
+    if config.joint or not any(pair.source for pair in sources):
+        joint = target_kind.train(chain.from_iterable((pair.source, pair.target) for pair in targets), with_tags)
+        return _with_tags(joint, joint, tags)
+    source = source_kind.train((pair.source for pair in sources), with_tags)
+    return _with_tags(source, target_kind.train((pair.target for pair in targets), config.vocabulary), tags)
 
 
 def _sample(corpus: Iterable[Pair], seed: int) -> list[Pair]:

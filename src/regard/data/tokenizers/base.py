@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from regard.data.vocabulary import EOS, UNK
 from regard.registry import Registry
@@ -11,12 +10,17 @@ from regard.registry import Registry
 class Tokenizer(ABC):
     """Turns raw text into ids and back. The ids 0 to 3 are the marks of `regard.data.vocabulary`."""
 
-    kind: ClassVar[str]
+    kind: str
 
     @property
     @abstractmethod
     def size(self) -> int:
         """How many entries the vocabulary has, the marks included."""
+
+    @property
+    def tag_ids(self) -> tuple[int, ...]:
+        """Ids of tags that may stand before a source, and never in a translation; most tokenizers have none."""
+        return ()
 
     @abstractmethod
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -33,20 +37,6 @@ class Tokenizer(ABC):
     @abstractmethod
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """Give the text that each id adds, white space included; nothing for marks, `<unk>` for the unknown."""
-
-    @abstractmethod
-    def to_bytes(self) -> bytes:
-        """Write all there is to know about it; `from_bytes` of its class reads it."""
-
-    @classmethod
-    @abstractmethod
-    def from_bytes(cls, content: bytes) -> "Tokenizer":
-        """Read what `to_bytes` wrote; anything else is a ValueError."""
-
-    @classmethod
-    @abstractmethod
-    def train(cls, texts: Iterable[str], vocabulary: int) -> "Tokenizer":
-        """Learn a vocabulary of at most this many entries."""
 
     def encode(self, text: str) -> list[int]:
         """Turn raw text into ids, without any mark."""
@@ -75,9 +65,27 @@ class Tokenizer(ABC):
         return [min(number, word) for number in found]
 
 
+class Learned(Tokenizer):
+    """A tokenizer that is learnt from texts and kept in a file."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Write all there is to know about it; `from_bytes` of its class reads it."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, content: bytes) -> "Learned":
+        """Read what `to_bytes` wrote; anything else is a ValueError."""
+
+    @classmethod
+    @abstractmethod
+    def train(cls, texts: Iterable[str], vocabulary: int) -> "Learned":
+        """Learn a vocabulary of at most this many entries."""
+
+
 def is_mark(token: int) -> bool:
     """Tell whether an id is no part of any text: padding, beginning or end."""
     return token <= EOS and token != UNK
 
 
-kinds: Registry[type[Tokenizer]] = Registry("tokenizer", "tokenizers")
+kinds: Registry[type[Learned]] = Registry("tokenizer", "tokenizers")

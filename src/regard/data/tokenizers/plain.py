@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
-from regard.data.tokenizers.base import Tokenizer, is_mark, kinds
+from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.data.vocabulary import MARKS, UNK
 from regard.errors import DataError
 
@@ -14,7 +14,7 @@ _MOST_COUNTED: Final = 1_000_000
 """Different units counted at once: beyond, the rarest are forgotten, so that a huge corpus does not fill the memory."""
 
 
-class Plain(Tokenizer):
+class Plain(Learned):
     """Units in a list: the id of a unit is its place there."""
 
     separator: ClassVar[str]

@@ -8,10 +8,11 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
-from regard.data.tokenizers.base import Tokenizer, is_mark, kinds
+from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
 from regard.errors import DataError
 
@@ -31,7 +32,7 @@ _BOUNDARY: Final = "\t"
 _FOREIGN: Final = "not a SentencePiece model that regard made"
 
 
-class Subwords(Tokenizer):
+class Subwords(Learned):
     """A SentencePiece model; `model` is the content of its .model file."""
 
     def __init__(self, model: bytes) -> None:
@@ -66,15 +67,16 @@ class Subwords(Tokenizer):
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """Text of bytes goes to the first byte of each character; the others add nothing."""
-        surfaces = []
-        for i in ids:
-            if is_mark(i):
-                surfaces.append("")
-            else:
-                surfaces.append(_unescape(self._processor.id_to_piece(int(i)).replace(_SPACE, " ")))
+        surfaces = [self._surfaces[i] for i in ids]
         for start, end in _runs([i in self._bytes for i in ids]):
             surfaces[start:end] = _spread(bytes(self._bytes[i] for i in ids[start:end]))
         return surfaces
+
+    @cached_property
+    def _surfaces(self) -> list[str]:
+        """What each id adds by itself."""
+        pieces = (self._processor.id_to_piece(i) for i in range(self.size))
+        return ["" if is_mark(i) else _unescape(piece.replace(_SPACE, " ")) for i, piece in enumerate(pieces)]
 
     def to_bytes(self) -> bytes:
         """Give the content of the .model file."""

@@ -1,0 +1,328 @@
+"""A page for each mechanism: its equation, a picture from a model that was trained with it, when to use it, its cost.
+
+`train` trains one small model for each mechanism on `phrasebook`, scores it, draws where it looks and notes it all in
+docs/mechanisms/measured.json; a run that was interrupted goes on where it was, and `--jobs` trains several at a time.
+`pages` writes the pages from what was measured, from the docstrings and from docs/mechanisms/texts.toml: it needs no
+training, and a test runs it to see that the pages are current. Run: make mechanisms
+"""
+
+import argparse
+import inspect
+import json
+import platform
+import subprocess
+import sys
+import textwrap
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import regard
+from regard.attention import build_attention, coverages, focuses, reaches, scores
+from regard.attention.positions import positions
+from regard.config import AttentionConfig, Config
+from regard.data.batching import pad_sources
+from regard.data.corpus import open_corpus
+from regard.data.vocabulary import EOS
+from regard.decoding.translator import Translator
+from regard.demo import configuration
+from regard.evaluation.evaluate import evaluate
+from regard.models.looks import watched
+from regard.presets import preset
+from regard.settings import override
+from regard.training.loop import train
+from regard.viz.trace import AttentionTrace
+
+DOCS = Path(__file__).parents[1] / "docs" / "mechanisms"
+IMAGES = DOCS.parent / "images" / "mechanisms"
+SENTENCE = "the red dress that my sister bought yesterday is not in the small room"
+TEST = "phrasebook:300"
+HEADS = ("model.attention.heads=4", "model.attention.score=scaled-dot")
+TRANSFORMER = (
+    "tokenizer.vocabulary=2000",
+    "tokenizer.joint=false",
+    "data.train=phrasebook:80000",
+    "model.dropout=0.0",
+    "model.tie=output",
+    "training.batch_tokens=2000",
+    "training.steps=1500",
+    "training.validate_every=1500",
+    "training.epochs=100",
+    "training.patience=0",
+)
+SHORT_SIGHT = ("model.self_attention.window=4", "model.self_attention.stride=3")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What a page is about, and the model that shows it."""
+
+    kind: str
+    name: str
+    described: Any
+    """The class whose docstring has the equation."""
+    changes: tuple[str, ...]
+    base: Callable[[], Config] = configuration
+    inside: bool = False
+    """Whether it is at work where the encoder looks at itself."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}-{self.name}"
+
+    @property
+    def setting(self) -> str:
+        return self.changes[0].replace("=", " = ") if self.changes else ""
+
+
+def small_transformer() -> Config:
+    """Return what shows the mechanisms of self-attention."""
+    return override(preset("transformer2017-small"), TRANSFORMER)
+
+
+def mechanisms() -> Iterator[Mechanism]:
+    """Yield every registered mechanism, and the extras that are no part of their own."""
+    from regard.attention.heads import Heads
+    from regard.models.luong import LuongDecoder
+    from regard.training.auxiliary import guided_loss
+
+    for name, described in scores.items():
+        yield Mechanism("score", name, described, (f"model.attention.score={name}",))
+    for name, reach in reaches.items():
+        if name == "global" or not reach.of_another:
+            continue
+        yield Mechanism("reach", name, reach, (f"model.attention.reach={name}", "model.attention.window=4"))
+    yield Mechanism("reach", "global", reaches["global"], ("model.attention.reach=global",))
+    for name, reach in reaches.items():
+        if not reach.of_another:
+            changes = (f"model.self_attention.reach={name}", *SHORT_SIGHT)
+            yield Mechanism("reach", name, reach, changes, small_transformer, inside=True)
+    for name, focus in focuses.items():
+        yield Mechanism("focus", name, focus, (f"model.attention.focus={name}",))
+    for name, coverage in coverages.items():
+        changes = (f"model.attention.coverage={name}", "training.coverage_loss=0.1")
+        yield Mechanism("coverage", name, coverage, changes)
+    for name, position in positions.items():
+        yield Mechanism("position", name, position, (f"model.positions={name}",), small_transformer, inside=True)
+    yield Mechanism("extra", "heads", Heads, HEADS)
+    feeding = ("model.decoder.input_feeding=true", "model.decoder.kind=luong", "model.decoder.readout=tanh")
+    yield Mechanism("extra", "input-feeding", LuongDecoder, feeding)
+    yield Mechanism("extra", "guided", guided_loss, ("training.guided=0.5",))
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
+    """Train, score and draw one mechanism; what is measured goes beside the model."""
+    config = override(mechanism.base(), mechanism.changes)
+    if steps:
+        config = override(config, (f"training.steps={steps}", f"training.validate_every={steps}"))
+    out = folder / mechanism.key
+    began = time.perf_counter()
+    result = train(config, out, resume=(out / "config.toml").is_file())
+    translator = regard.load(out, device="auto")
+    corpus = open_corpus([TEST])
+    report = evaluate(translator, corpus, data=corpus.name, beam=5)
+    trace = look_inside(translator) if mechanism.inside else translator.translate([SENTENCE])[0].attention
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    trace.save(IMAGES / f"{mechanism.key}.png", quiet=True)
+    measured = {
+        "bleu": round(report["BLEU"].value, 2),
+        "signature": report["BLEU"].made_by,
+        "aer": round(report["AER"].value, 3),
+        "parameters": sum(weight.numel() for weight in translator.model.parameters()),
+        "steps": result.steps,
+        "preset": config.preset,
+        "data": config.data.train[0],
+        "seed": config.seed,
+        "training_seconds": round(time.perf_counter() - began, 1),
+        "target": " ".join(trace.target) if not mechanism.inside else "",
+        **cost_of(config.model.self_attention if mechanism.inside else config.model.attention, config, mechanism),
+        "made_with": made_with(),
+    }
+    (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+
+
+def look_inside(translator: Translator) -> AttentionTrace:
+    """Return where the encoder's first layer looks while it reads the sentence, as the mean of its heads."""
+    side = translator.tokenizers.source
+    tokens = [*side.encode_all([SENTENCE])[0], EOS]
+    source, mask = (part.to(translator.device) for part in pad_sources([tokens]))
+    with torch.inference_mode(), watched(translator.model.eval()) as looks:
+        translator.model.encode(source, mask)
+    first = next(weights[0] for weights in looks.values() if weights)  # B T H S
+    pieces = tuple(side.pieces(tokens))
+    weights = first[0].permute(1, 0, 2)[None].float().cpu().numpy().astype(np.float32)
+    words = tuple(side.words(tokens))
+    return AttentionTrace(pieces, pieces, weights, (), 0.0, source_words=words, target_words=words)
+
+
+def cost_of(attention: AttentionConfig | None, config: Config, mechanism: Mechanism) -> dict[str, float]:
+    """Time one look of 256 queries at 256 states of width 256, forward and backward, on one CPU thread."""
+    assert attention is not None
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        torch.manual_seed(1)
+        look = build_attention(attention, 256, 256, itself=mechanism.inside, position=config.model.positions)
+        states, mask = torch.randn(4, 256, 256), torch.ones(4, 256, dtype=torch.bool)
+        times = []
+        for _ in range(4):
+            query = torch.randn(4, 256, 256, requires_grad=True)
+            began = time.perf_counter()
+            look(query, look.remember(states, mask), look=False).context.sum().backward()
+            times.append(time.perf_counter() - began)
+        weights = sum(weight.numel() for weight in look.parameters())
+    finally:
+        torch.set_num_threads(threads)
+    return {"look_milliseconds": round(1000 * min(times), 1), "look_parameters": weights}
+
+
+def made_with() -> str:
+    """Say what machine and versions made a number."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
+    return f"regard {regard.__version__}, torch {torch.__version__}, Python {platform.python_version()}, {device}"
+
+
+def train_all(folder: Path, jobs: int, steps: int, only: Sequence[str]) -> None:
+    """Train what is asked for, each in a process of its own, and gather what was measured."""
+    chosen = [mechanism for mechanism in mechanisms() if not only or mechanism.key in only]
+
+    def run(mechanism: Mechanism) -> str:
+        if (folder / mechanism.key / "measured.json").is_file():
+            return f"{mechanism.key}: there already"
+        command = [sys.executable, __file__, "one", mechanism.key, "--folder", str(folder), "--steps", str(steps)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return f"{mechanism.key}: {'done' if done.returncode == 0 else done.stderr.strip()[-1500:]}"
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for line in pool.map(run, chosen):
+            print(line, flush=True)
+    path = DOCS / "measured.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    for mechanism in chosen:
+        made = folder / mechanism.key / "measured.json"
+        if made.is_file():
+            known[mechanism.key] = json.loads(made.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def pages() -> dict[str, str]:
+    """Return every page by its file name."""
+    texts = tomllib.loads((DOCS / "texts.toml").read_text(encoding="utf-8"))
+    measured = json.loads((DOCS / "measured.json").read_text(encoding="utf-8"))
+    made = {}
+    for mechanism in mechanisms():
+        text = texts[mechanism.kind][mechanism.name]
+        made[f"{mechanism.key}.md"] = page(mechanism, text, measured[mechanism.key])
+    made["README.md"] = index(texts, measured)
+    return made
+
+
+def page(mechanism: Mechanism, text: dict[str, str], measured: dict[str, Any]) -> str:
+    """Write one page."""
+    what = "the encoder's first layer looks at its own sentence" if mechanism.inside else "the decoder looks"
+    aer = f", alignment error rate {measured['aer']}" if measured["aer"] is not None else ""
+    return f"""# {text["title"]}
+
+`{mechanism.setting}` · [all mechanisms](README.md)
+
+{from_docstring(mechanism.described)}
+
+![where the model looks](../images/mechanisms/{mechanism.key}.png)
+
+Where {what}: `{measured["preset"]}` with `{"`, `".join(mechanism.changes)}`, {measured["steps"]:,} steps on
+`{measured["data"]}`, seed {measured["seed"]}. On `{TEST}`, held out: BLEU {measured["bleu"]}{aer}.
+
+## When to use it
+
+{textwrap.fill(text["when"], 120)}
+
+## What it costs
+
+{textwrap.fill(text["cost"], 120)}
+
+Measured: {measured["look_parameters"]:,} parameters; {measured["look_milliseconds"]} ms for 4 × 256 queries at 256
+states of width 256, forward and backward, on one CPU thread. The whole model has {measured["parameters"]:,} parameters.
+
+BLEU: {measured["signature"]}. Made with {measured["made_with"]}.
+"""
+
+
+def from_docstring(described: Any) -> str:
+    """Turn a docstring into Markdown: its equations into blocks that are rendered, the rest as it is."""
+    lines, out = (inspect.getdoc(described) or "").splitlines(), []
+    equation: list[str] | None = None
+    for line in [*lines, ""]:
+        if line.startswith(".. math::"):
+            equation = [line.removeprefix(".. math::").strip()]
+        elif equation is not None and (line.startswith(" ") or (not line.strip() and not any(equation))):
+            equation.append(line.strip())
+        elif equation is not None:
+            out += ["```math", *(part for part in equation if part), "```", line]
+            equation = None
+        else:
+            out.append(line)
+    return "\n".join(out).strip()
+
+
+def index(texts: dict[str, Any], measured: dict[str, Any]) -> str:
+    """Write the page that lists all."""
+    rows = []
+    for mechanism in mechanisms():
+        text, found = texts[mechanism.kind][mechanism.name], measured[mechanism.key]
+        rows.append(
+            f"| [{text['title']}]({mechanism.key}.md) | `{mechanism.setting}` | {found['bleu']} | {found['aer']} "
+            f"| {found['look_parameters']:,} | {found['look_milliseconds']} |"
+        )
+    lines = "\n".join(rows)
+    return f"""# Mechanisms
+
+A page for each: its equation, where a trained model looks with it, when to use it, what it costs. All are combined
+freely: `regard list` names them, and a combination that has no meaning is refused with the reason.
+
+| mechanism | setting | BLEU | AER | parameters | ms a look |
+|---|---|---|---|---|---|
+{lines}
+
+Each row is one small model on the [phrasebook](../phrasebook.md), trained for minutes and scored on {TEST}: scores,
+focuses and the reaches of a decoder with `bahdanau2014-small`, what is at work within a sequence with
+`transformer2017-small`. The numbers say that each of them works and what it costs; sentences as regular as these do
+not say which is best on yours: `regard compare` does ([how](../compare.md)).
+
+Written by `python bench/mechanisms.py pages`, from models made by `python bench/mechanisms.py train`.
+"""
+
+
+def main() -> None:
+    """Train, or write pages."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("what", choices=("train", "one", "pages"))
+    parser.add_argument("only", nargs="*", help="mechanisms, such as score-additive; all if none is given")
+    parser.add_argument("--folder", type=Path, default=Path("models/mechanisms"), help="where the models go")
+    parser.add_argument("--jobs", type=int, default=1, help="models that train at a time")
+    parser.add_argument("--steps", type=int, default=0, help="steps of each, instead of its own number")
+    options = parser.parse_args()
+    if options.what == "train":
+        train_all(options.folder, options.jobs, options.steps, options.only)
+    elif options.what == "one":
+        (mechanism,) = (one for one in mechanisms() if one.key == options.only[0])
+        train_one(mechanism, options.folder, options.steps)
+    else:
+        for name, text in pages().items():
+            (DOCS / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Split a file of pronunciations by word into train.tsv, valid.tsv and test.tsv.
+
+    python recipes/g2p_split.py ../shared/data/g2p/g014b2b.train.gz data/g2p
+
+A line is a word, a tab and its phonemes, with a line for each pronunciation. Which part a word belongs to is decided by
+a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One
+word in ten is for testing, one in forty for validation.
+"""
+
+import argparse
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+
+from regard.data.corpus import open_corpus
+from regard.errors import RegardError
+
+PARTS = 40
+TEST, VALID = range(4), range(4, 5)
+
+
+def part_of(word: str) -> str:
+    """Return which split a word belongs to."""
+    number = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big") % PARTS
+    return "test" if number in TEST else "valid" if number in VALID else "train"
+
+
+def split(file: str, folder: Path) -> dict[str, int]:
+    """Write the three files; return how many pronunciations each has."""
+    counts = {"train": 0, "valid": 0, "test": 0}
+    corpus = open_corpus([file])
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        files = {
+            part: stack.enter_context(open(folder / f"{part}.tsv", "w", encoding="utf-8", newline="\n"))
+            for part in counts
+        }
+        for pair in corpus:
+            part = part_of(pair.source)
+            files[part].write(f"{pair.source}\t{pair.target}\n")
+            counts[part] += 1
+    return counts
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="word TAB phonemes, a line for each pronunciation; plain, .gz or .xz")
+    parser.add_argument("folder", type=Path, help="where the three files go")
+    given = parser.parse_args()
+    try:
+        counts = split(given.file, given.folder)
+    except RegardError as error:
+        parser.exit(2, f"g2p_split: {error}\n")
+    for part, count in counts.items():
+        print(f"{given.folder / part}.tsv: {count:,} pronunciations")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Hard attention by sampling."""
+
+import torch
+from torch import nn
+
+from regard.attention.base import Focus, Focused, Sizes, focuses
+from regard.attention.focus.rows import exact, greatest, gumbel_noise, log_softmax, one_hot
+from regard.shapes import Bool, Float, Tensor
+
+
+@focuses.register("hard")
+class Hard(Focus):
+    r"""Look at one position, drawn from the softmax (Xu et al. 2015, section 4.1: "stochastic hard attention").
+
+    .. math:: \tilde s_t \sim \mathrm{Multinoulli}(\alpha_t) \qquad \alpha_{t,i} \propto \exp(e_{t,i})
+
+    No gradient passes through a draw. The loss gets one by REINFORCE from what is returned here, the log-probability of
+    the draws and the entropy of what they were drawn from (the last equation of section 4.1):
+
+    .. math:: \frac{\partial L}{\partial W} \approx \frac{\partial \log p(y \mid \tilde s, a)}{\partial W}
+        + \lambda_r (\log p(y \mid \tilde s, a) - b) \frac{\partial \log p(\tilde s \mid a)}{\partial W}
+        + \lambda_e \frac{\partial H[\tilde s]}{\partial W}
+        \qquad b_k = 0.9\, b_{k-1} + 0.1 \log p(y \mid \tilde s_k, a)
+
+    `baseline` is that `b`: a parameter, so that checkpoints keep it, which training moves by `update`. To make the
+    gradient less noisy still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn,
+    and its log-probability is zero. In evaluation it looks at the most probable position and tells the loss nothing.
+    Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
+    no state.
+    """
+
+    decay = 0.9
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.soft_chance = sizes.soft_chance
+        self.baseline = nn.Parameter(torch.zeros(1), requires_grad=False)
+
+    def forward(
+        self,
+        scores: Float[Tensor, "B H T S"],
+        allowed: Bool[Tensor, "B #H #T S"],
+        last: Float[Tensor, "B H S"] | None = None,
+    ) -> Focused:
+        """Draw a position for each row in training, take the best in evaluation."""
+        if not self.training:
+            return Focused(one_hot(greatest(exact(scores), allowed), allowed, scores))
+        logs = log_softmax(scores, allowed)
+        soft = logs.exp().masked_fill(~allowed, 0.0)
+        drawn = one_hot(greatest(logs.detach() + gumbel_noise(logs), allowed), allowed, logs)
+        batch, _, steps, _ = scores.shape
+        is_soft = torch.rand(batch, 1, steps, 1, device=scores.device) < self.soft_chance
+        return Focused(
+            torch.where(is_soft, soft, drawn).to(scores.dtype),
+            (drawn * logs).masked_fill(is_soft, 0.0).sum(dim=-1),
+            -(soft * logs).sum(dim=-1),
+        )
+
+    @torch.no_grad()
+    def update(self, log_likelihood: Float[Tensor, ""]) -> None:
+        """Move the baseline towards the log-likelihood of a target, the mean over those of one step of training."""
+        self.baseline.mul_(self.decay).add_((1 - self.decay) * log_likelihood)

@@ -1,0 +1,46 @@
+"""What the focuses share: rows of scores made safe, drawn from, and turned into one-hot weights."""
+
+import torch
+
+from regard.shapes import Bool, Float, Int, Tensor
+
+BELOW = -4.0
+"""Where `shifted` puts what is forbidden: sparsemax gives nothing to what is 1 below the greatest, entmax 2 below."""
+
+
+def exact(scores: Float[Tensor, "*N S"]) -> Float[Tensor, "*N S"]:
+    """Take half precision to float32: sums over a row are made there."""
+    return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
+
+
+def shifted(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:
+    """Shift each row so that its greatest allowed score is zero, and put the others below; all finite.
+
+    A row where nothing is allowed is level; whoever asks erases it.
+    """
+    forbidden, scores = ~allowed, exact(scores)
+    top = scores.detach().masked_fill(forbidden, torch.finfo(scores.dtype).min).amax(dim=-1, keepdim=True)
+    return (scores - top).masked_fill(forbidden, BELOW)
+
+
+def log_softmax(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:
+    """Logarithms of a softmax over the allowed positions, in float32 or better; zero, and no gradient, elsewhere."""
+    forbidden, scores = ~allowed, exact(scores)
+    lowest = torch.finfo(scores.dtype).min
+    return torch.log_softmax(scores.masked_fill(forbidden, lowest), dim=-1).masked_fill(forbidden, 0.0)
+
+
+def gumbel_noise(like: Float[Tensor, "*N S"]) -> Float[Tensor, "*N S"]:
+    """Draw from the standard Gumbel distribution: the greatest of `log p + noise` is a draw from `p`."""
+    return -torch.empty_like(like).exponential_().clamp_min(torch.finfo(like.dtype).tiny).log()
+
+
+def one_hot(index: Int[Tensor, "*N"], allowed: Bool[Tensor, "*#N S"], like: Tensor) -> Float[Tensor, "*N S"]:
+    """All weight on one position of each row; none where that is not allowed, as in a row where nothing is."""
+    chosen = torch.zeros_like(like).scatter_(-1, index[..., None], 1.0)
+    return chosen.masked_fill(~allowed, 0.0)
+
+
+def greatest(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Int[Tensor, "*N"]:
+    """The allowed position of the greatest score, the first of equals; any where nothing is allowed."""
+    return scores.masked_fill(~allowed, -torch.inf).argmax(dim=-1)

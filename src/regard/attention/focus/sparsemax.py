@@ -1,0 +1,55 @@
+"""The sparsemax focus."""
+
+from typing import Any
+
+import torch
+
+from regard.attention.base import Focus, Focused, focuses
+from regard.attention.focus.rows import BELOW, shifted
+from regard.shapes import Bool, Float, Tensor
+
+
+@focuses.register("sparsemax")
+class Sparsemax(Focus):
+    r"""The point of the simplex that is nearest to the scores (Martins & Astudillo 2016, sections 2.1, 2.2).
+
+    .. math:: \alpha = \arg\min_{p \in \Delta} \|p - e\|^2 = \max(e - \tau(e), 0) \qquad
+        \tau(e) = \frac{(\sum_{j \le k} e_{(j)}) - 1}{k}, \quad k = \max\{k : 1 + k e_{(k)} > \sum_{j \le k} e_{(j)}\}
+
+    Where a softmax always leaves a little everywhere, this gives exactly nothing to what scores low.
+    Differs from the paper: the simplex has the allowed positions alone as its corners.
+    """
+
+    def forward(
+        self,
+        scores: Float[Tensor, "B H T S"],
+        allowed: Bool[Tensor, "B #H #T S"],
+        last: Float[Tensor, "B H S"] | None = None,
+    ) -> Focused:
+        """Project each row onto the simplex."""
+        weights: Tensor = _Sparsemax.apply(shifted(scores, allowed))  # type: ignore[no-untyped-call]
+        return Focused(weights.masked_fill(~allowed, 0.0).to(scores.dtype))
+
+
+class _Sparsemax(torch.autograd.Function):
+    """Exact, by sorting (the paper's algorithm 1); its Jacobian is `diag(s) - s s^T / |S|` (section 2.5)."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+        """The scores' greatest must be zero: whatever is then below -1 gets no weight."""
+        descending = scores.clamp_min(BELOW).sort(dim=-1, descending=True).values
+        count = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+        excess = descending.cumsum(dim=-1) - 1
+        size = (count * descending > excess).sum(dim=-1, keepdim=True)
+        weights = (scores - excess.gather(-1, size - 1) / size).clamp_min(0.0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+        """Subtract the mean over the support, within it; beyond it there is no gradient."""
+        weights: Tensor = ctx.saved_tensors[0]
+        support = weights > 0
+        mean = (gradient * support).sum(dim=-1, keepdim=True) / support.sum(dim=-1, keepdim=True)
+        return (gradient - mean) * support

@@ -1,0 +1,35 @@
+"""Positions as learned vectors."""
+
+import torch
+from torch import nn
+
+from regard.attention.positions.base import Position, PositionSizes, positions
+from regard.errors import ModelError
+from regard.shapes import Float, Tensor
+
+
+@positions.register("learned")
+class Learned(Position):
+    r"""A vector of its own for each position, added to embeddings (Gehring et al. 2017, section 3.1).
+
+    .. math:: e_i = w_i + p_i
+
+    There are `model.self_attention.longest` of them, and a longer sequence is refused. Differs from the paper: source
+    and target share theirs; they start as small as embeddings that are not scaled.
+    """
+
+    absolute = True
+
+    def __init__(self, sizes: PositionSizes) -> None:
+        super().__init__(sizes)
+        self.p = nn.Parameter(torch.randn(sizes.longest, sizes.width) * sizes.width**-0.5)
+
+    def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:
+        """Add the vectors of these positions."""
+        last, longest = first + embedded.shape[1], self.p.shape[0]
+        if last > longest:
+            raise ModelError(
+                f"model.positions=learned has vectors for {longest} positions, and a sequence has {last}: train with "
+                f"model.self_attention.longest={last} or more, or give shorter sequences."
+            )
+        return embedded + self.p[first:last]

@@ -1,0 +1,42 @@
+"""The predictive local reach."""
+
+import torch
+from torch import nn
+
+from regard.attention.base import LocalReach, Sizes, Window, reaches
+from regard.attention.reach.local_m import real
+from regard.shapes import Bool, Float, Tensor
+
+
+@reaches.register("local-p")
+class LocalP(LocalReach):
+    r"""Look around a place that is predicted from the query (Luong et al. 2015, equations 9 and 10: local-p).
+
+    .. math::
+        p_t = S \cdot \mathrm{sigmoid}(v_p^\top \tanh(W_p h_t)) \qquad R_t = \{s : |s - p_t| \le D\} \qquad
+        a_t(s) = \mathrm{align}(h_t, \bar h_s) \exp\left(-\frac{(s - p_t)^2}{2 \sigma^2}\right), \quad \sigma = D / 2
+
+    `S` is the row's real length, `D` is `model.attention.window`. Where the window ends has no gradient; it is the
+    Gaussian that teaches `v_p` and `W_p`. As in the paper, the weights are not normalised again: their sum is below
+    one. Differs from the paper: positions count from 0; all heads share one centre.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        width = sizes.raw_query or sizes.query
+        self.width = sizes.window
+        self.W_p = nn.Linear(width, width, bias=False)
+        self.v_p = nn.Linear(width, 1, bias=False)
+
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Window:
+        """The places around the predicted one, and the Gaussian."""
+        told = self.v_p(torch.tanh(self.W_p(query)))
+        # In float32 at least: half precision does not know one position from the next.
+        exact = torch.promote_types(told.dtype, torch.float32)
+        centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact))
+        start = torch.ceil(centre.detach() - self.width).long()
+        positions = start + torch.arange(2 * self.width + 1, device=query.device)
+        away = positions - centre
+        factor = torch.exp(-away.square() / (2 * (self.width / 2) ** 2))
+        allowed = real(positions, mask) & (away.detach() <= self.width)
+        return Window(positions, allowed, factor.to(told.dtype))

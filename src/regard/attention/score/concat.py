@@ -1,0 +1,39 @@
+"""The concat score."""
+
+import torch
+
+from regard.attention.base import Score, Sizes, scores
+from regard.attention.heads import HeadLinear, repeat
+from regard.shapes import Float, Tensor
+
+
+@scores.register("concat")
+class Concat(Score):
+    r"""Score by a network that reads query and key one after the other (Luong et al. 2015, section 3.1).
+
+    .. math:: \mathrm{score}(h_t, \bar h_s) = v_a^\top \tanh(W_a [h_t; \bar h_s])
+
+    The same functions as the additive score's, with one matrix for two. What its right half makes of the keys does not
+    depend on the step, so `keys` computes it once per sentence; nothing is ever concatenated.
+    Differs from the paper: nothing. With many heads, those that share their keys share `W_a` too.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.key_width = sizes.hidden
+        self.query_width = sizes.query
+        self.W_a = HeadLinear(sizes.groups, sizes.query + sizes.key, sizes.hidden)
+        self.v_a = HeadLinear(sizes.heads, sizes.hidden, 1)
+
+    def _matrices(self) -> Float[Tensor, "G D A"]:
+        return self.W_a.weight.view(self.W_a.heads, self.key_width, -1).transpose(1, 2)
+
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
+        """The right half of `W_a` times each state."""
+        return states @ self._matrices()[:, self.query_width :]
+
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+        """All scores at once; holds one B×H×T×S×A tensor."""
+        left = repeat(self._matrices()[None, :, : self.query_width], query.shape[1])
+        hidden = torch.tanh((query @ left)[:, :, :, None] + keys[:, :, None])
+        return (hidden @ self.v_a.weight[:, None, :, None]).squeeze(-1)

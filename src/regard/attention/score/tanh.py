@@ -1,0 +1,35 @@
+"""The tanh score."""
+
+import torch
+
+from regard.attention.base import Score, Sizes, scores
+from regard.attention.heads import HeadLinear
+from regard.shapes import Float, Tensor
+
+
+@scores.register("tanh")
+class Tanh(Score):
+    r"""Score by a hidden layer alone, without the vector that weighs its units (as `tanh(W1 h + W2 s)` is taught).
+
+    .. math:: e_{ij} = \sum_a \tanh(W_1 h_j + W_2 s_i)_a
+
+    It is the additive score of Bahdanau et al. 2014 with `v_a` of ones. `W_1 h_j` does not depend on the step, so
+    `keys` computes it once per sentence.
+    Differs from what it is taught as: that leaves open how the units become one number. Their sum lets the score be as
+    large as `model.attention.width`, hence sharp; `model.attention.width=1` is the form with one unit.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.key_width = sizes.hidden
+        self.W_1 = HeadLinear(sizes.groups, sizes.key, sizes.hidden)
+        self.W_2 = HeadLinear(sizes.heads, sizes.query, sizes.hidden)
+
+    def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
+        """`W_1 h_j` for all j."""
+        keys: Tensor = self.W_1(states)
+        return keys
+
+    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+        """`e_ij` for all i and j; holds one B×H×T×S×A tensor."""
+        return torch.tanh(self.W_2(query)[:, :, :, None] + keys[:, :, None]).sum(dim=-1)

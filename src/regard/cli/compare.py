@@ -1,0 +1,152 @@
+"""`regard compare`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.completion import assignments, devices
+from regard.cli.options import Data, Source, Target, check_at_least, corpus_parts
+from regard.errors import ConfigError, DataError
+
+
+def compare(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where models and the report go.", show_default=False)],
+    presets: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Presets to compare: regard list presets.")
+    ] = None,
+    variants: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TOML file that lists variants; options go before it.")
+    ] = None,
+    data: Data = None,
+    source: Source = None,
+    target: Target = None,
+    valid: Annotated[
+        str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
+    ] = None,
+    valid_source: Annotated[str | None, typer.Option(metavar="FILE", help="Validation source.")] = None,
+    valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(metavar="CORPUS", help="What to score on.  [default: the embedded test part, else validation]"),
+    ] = None,
+    test_source: Annotated[str | None, typer.Option(metavar="FILE", help="Test source.")] = None,
+    test_target: Annotated[str | None, typer.Option(metavar="FILE", help="Test target.")] = None,
+    test_alignment: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Gold word alignments beside the two (i-j, ipj).")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting of all variants: regard list settings. Repeatable.",
+            autocompletion=assignments,
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Budget: so many steps for each.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Budget: so many epochs for each.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="M", help="Budget: as many steps as each makes in this time, by a short trial."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Train each variant once with each of these seeds.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the others are measured against.  [default: the first]")
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Sentences to show the attention of, one a line.  [default: four of the test]"
+        ),
+    ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Trainings at a time, each in a process of its own, over all GPUs; 0: in this one."
+        ),
+    ] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="auto, cpu or cuda: short for --set training.device=NAME.", autocompletion=devices
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Train variants anew whose settings have changed.")
+    ] = False,
+) -> None:
+    """Train variants on the same terms, and report on them.
+
+    \b
+    regard compare --presets cho2014-small,bahdanau2014-small \\
+                   --data phrasebook:20000 --steps 1000 --out comparison
+
+    The same command again goes on where it was stopped. The report is report.html (one file, for any browser),
+    report.md and results.json. Exits with 1 if a variant failed.
+    """  # noqa: D301 (a raw \b would not keep the lines apart)
+    check_at_least(0, jobs=jobs)
+    check_at_least(1, steps=steps, epochs=epochs)
+    if minutes is not None and not minutes > 0:
+        raise ConfigError(f"--minutes is {minutes:g}; it must be above 0.")
+    if presets is not None and variants is not None:
+        raise ConfigError("Give either --presets or --variants, not both: each lists what to compare.")
+    test_parts = corpus_parts(test, test_source, test_target, "test")
+    if test_alignment is not None:
+        if len(test_parts) != 2:
+            raise DataError(
+                "--test-alignment goes with --test-source and --test-target; with --test it is the third column."
+            )
+        test_parts = (*test_parts, test_alignment)
+    given = {
+        "data": corpus_parts(data, source, target),
+        "valid": corpus_parts(valid, valid_source, valid_target, "valid"),
+        "test": test_parts,
+        "set": (*(set_ or []), *([f"training.device={device}"] if device is not None else [])),
+        "steps": steps,
+        "epochs": epochs,
+        "minutes": minutes,
+        "seeds": _seeds(seeds) if seeds is not None else (),
+        "baseline": baseline,
+        "sentences": _lines(sentences) if sentences is not None else (),
+    }
+    from regard.compare import Request, presets_in, read_request, resolve
+    from regard.compare import compare as run
+    from regard.compare.variants import merged
+
+    request = (
+        read_request(variants)
+        if variants is not None
+        else Request(variant=tuple(presets_in(presets or "")) if presets else ())
+    )
+    chosen, terms = resolve(merged(request, given))
+    found = run(chosen, out, terms, jobs=jobs, overwrite=overwrite, command=shlex.join(["regard", *sys.argv[1:]]))
+    print(found, flush=True)
+    for note in found.notes:
+        typer.echo(f"regard: {note}", err=True)
+    typer.echo(f"Wrote {found.page}, {found.markdown} and {found.results}", err=True)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"--seeds wants whole numbers separated by commas, got {text!r}.") from None
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not valid UTF-8 (byte {error.start}).") from None
+    if not any(line.strip() for line in lines):
+        raise DataError(f"{path} is empty: there is nothing to look at.")
+    return tuple(line for line in lines if line.strip())

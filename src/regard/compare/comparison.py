@@ -1,0 +1,221 @@
+"""Comparing variants: train what is not trained yet, score it, write the report. It is what the command line calls."""
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regard.compare import scoring
+from regard.compare.document import plain
+from regard.compare.job import FINISHED, WAITING, Job, Place, Record, changes, make_jobs
+from regard.compare.pool import StoppedError, run_apart, run_here
+from regard.compare.report import MARKDOWN, PAGE, RESULTS, Findings, write_report
+from regard.compare.significance import Tested, paired_bootstrap
+from regard.compare.summary import Row, Run
+from regard.compare.tables import main_table
+from regard.compare.variants import Terms, Variant, check, choose_sentences, find_test
+from regard.errors import TrainingError
+from regard.models.store import WEIGHTS
+from regard.training.checks import check as check_config
+from regard.training.progress import Reporter, duration
+from regard.training.resume import locked
+from regard.training.trainer import METRICS
+from regard.viz.curves import read_metrics
+
+FOREIGN = "it was not made by this comparison"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found."""
+
+    folder: Path
+    findings: Findings
+    notes: tuple[str, ...]
+    """What a reader of the numbers should know."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """One for each variant, in their order."""
+        return self.findings.rows
+
+    @property
+    def failed(self) -> list[Run]:
+        """The trainings that did not come to an end."""
+        return [run for row in self.rows for run in row.failed]
+
+    @property
+    def markdown(self) -> Path:
+        """The report as Markdown."""
+        return self.folder / MARKDOWN
+
+    @property
+    def page(self) -> Path:
+        """The report as a web page that needs nothing beside it."""
+        return self.folder / PAGE
+
+    @property
+    def results(self) -> Path:
+        """All numbers, as JSON."""
+        return self.folder / RESULTS
+
+    def __getitem__(self, variant: str) -> Row:
+        """Return a variant's numbers by its name."""
+        for row in self.rows:
+            if row.variant == variant:
+                return row
+        raise KeyError(f"{variant}: this comparison has {', '.join(row.variant for row in self.rows)}")
+
+    def __str__(self) -> str:
+        return plain(main_table(self.rows))
+
+
+def compare(
+    variants: Sequence[Variant],
+    folder: Path,
+    terms: Terms | None = None,
+    *,
+    jobs: int = 1,
+    overwrite: bool = False,
+    say: Callable[[str], None] | None = None,
+    reporter: Reporter | None = None,
+    command: str = "",
+) -> Comparison:
+    """Train each variant into `folder/models`, score all on the same test corpus and write the report.
+
+    Called again it goes on: what is finished stays, what was interrupted is resumed, what failed is tried again.
+    Changed settings raise a TrainingError that lists them, unless `overwrite` lets those variants be trained anew.
+    `jobs` trainings run at a time, each in a process of its own; with 0 they run one after the other in this one, and
+    `reporter` is told of them. `say` is told how it goes on.
+    """
+    terms, tell = terms or Terms(), say or _to_stderr
+    check(variants, terms)
+    test = find_test(variants, terms)
+    for variant in variants:
+        check_config(variant.config)
+    corpus = test.open()
+    pairs = list(corpus)
+    sentences = terms.sentences or choose_sentences(pairs)
+    made = make_jobs(variants, terms, test, sentences)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        places = _claim(folder, made, overwrite)
+        _work(places, made, jobs, tell, reporter)
+        rows, signature = _collect(variants, terms, made, places, [pair.target for pair in pairs])
+        right = {pair.source: pair.target for pair in pairs if pair.source in sentences}
+        findings = Findings(rows, test, corpus.name, sentences, signature, right, command)
+        notes = write_report(folder, findings)
+    return Comparison(folder, findings, tuple(notes))
+
+
+def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
+    """Write what is to be done, and see what is done already; refuse to mix it with what has other settings."""
+    places = [Place(folder, job.name) for job in made]
+    stale: dict[str, list[str]] = {}
+    records: list[Record] = []
+    for place, job in zip(places, made, strict=True):
+        old = place.read()
+        wrong = changes(old.job, job) if old is not None else [FOREIGN] if place.model.exists() else []
+        if wrong:
+            stale[job.name] = wrong
+        kept = None if wrong else old
+        records.append(Record(job) if kept is None else replace(kept, job=job))
+    if stale and not overwrite:
+        raise TrainingError(
+            f"{folder} holds trainings with other settings than are asked for now:\n"
+            + "\n".join(f"  {name}: {line}" for name, lines in stale.items() for line in lines)
+            + "\nLeave them as they were, train these anew with --overwrite, or choose another folder."
+        )
+    for place, record in zip(places, records, strict=True):
+        if place.name in stale:
+            shutil.rmtree(place.model, ignore_errors=True)
+            place.log.unlink(missing_ok=True)
+        place.write(record)
+    return places
+
+
+def _work(
+    places: Sequence[Place], made: Sequence[Job], jobs: int, say: Callable[[str], None], reporter: Reporter | None
+) -> None:
+    """Do what is left to do."""
+    left = []
+    for place in places:
+        record = place.read()
+        assert record is not None
+        if record.state == FINISHED and scoring.read(place.model, record.job) is not None:
+            continue
+        at_once = record.at_once if record.result is not None else min(max(jobs, 1), len(places))
+        place.write(replace(record, state=WAITING, reason="", at_once=at_once))
+        left.append(place)
+    if done := len(places) - len(left):
+        say(f"{done} of {len(places)} trainings {'is' if done == 1 else 'are'} finished already.")
+
+    def ended(record: Record) -> None:
+        if record.state == FINISHED and record.result is not None:
+            evaluation = scoring.read(Place(places[0].folder, record.job.name).model, record.job)
+            bleu = evaluation.value("BLEU") if evaluation else None
+            found = f", BLEU {bleu:.2f}" if bleu is not None else ""
+            say(f"{record.job.name}: {record.result['steps']:,} steps in {duration(record.result['seconds'])}{found}")
+
+    try:
+        if jobs == 0:
+            run_here(left, say, ended, reporter)
+        else:
+            run_apart(left, jobs, say, ended)
+    except StoppedError:
+        say("Stopped. The same command goes on from here.")
+        raise KeyboardInterrupt from None
+
+
+def _collect(
+    variants: Sequence[Variant], terms: Terms, made: Sequence[Job], places: Sequence[Place], references: list[str]
+) -> tuple[tuple[Row, ...], str]:
+    """Read what was found, and measure every variant against the baseline."""
+    baseline = terms.baseline or default_baseline(variants)
+    runs: list[Run] = []
+    for place in places:
+        record = place.read()
+        assert record is not None
+        metrics = read_metrics(place.model / METRICS) if (place.model / METRICS).is_file() else []
+        known = record.state == FINISHED and (place.model / WEIGHTS).is_file()
+        runs.append(Run(place, record, metrics, scoring.read(place.model, record.job) if known else None))
+    tested, signature = _test(runs, baseline, references)
+    runs = [replace(run, tested=tested.get(run.place.name)) for run in runs]
+    rows = tuple(
+        Row(one.name, tuple(run for run in runs if run.record.job.variant == one.name), one.name == baseline)
+        for one in variants
+    )
+    return rows, signature
+
+
+def default_baseline(variants: Sequence[Variant]) -> str:
+    """Return the first variant that can translate: a language model has no BLEU to measure others against."""
+    return next((one.name for one in variants if one.config.model.encoder.kind != "none"), variants[0].name)
+
+
+def _test(runs: Sequence[Run], baseline: str, references: list[str]) -> tuple[dict[str, Tested], str]:
+    """Test every run against the baseline's of the same seed."""
+    tested: dict[str, Tested] = {}
+    signature = ""
+    for seed in dict.fromkeys(run.record.job.config.seed for run in runs):
+        systems = {
+            run.place.name: run.evaluation.translations
+            for run in runs
+            if run.record.job.config.seed == seed and run.evaluation is not None and run.evaluation.translations
+        }
+        against = next(
+            (run.place.name for run in runs if run.place.name in systems and run.record.job.variant == baseline), ""
+        )
+        if against:
+            found, signature = paired_bootstrap(against, systems, references)
+            tested |= found
+        else:  # each on its own, for the interval
+            for name, lines in systems.items():
+                found, signature = paired_bootstrap(name, {name: lines}, references)
+                tested |= found
+    return tested, signature
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

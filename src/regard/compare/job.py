@@ -1,0 +1,136 @@
+"""One training of a comparison: what it is to do, and on disk what became of it.
+
+A comparison's folder holds `runs/NAME.json`, this record, beside the model folder `models/NAME`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.compare.variants import HeldOut, Terms, Variant
+from regard.config import Config
+from regard.errors import TrainingError
+from regard.files import write_atomically
+from regard.settings import assign, differences, from_dict, to_dict
+
+FORMAT = "regard-run-1"
+RUNS, MODELS, LOGS = "runs", "models", "logs"
+
+WAITING, TRAINED, FINISHED, FAILED, INTERRUPTED = "waiting", "trained", "finished", "failed", "interrupted"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One variant with one seed."""
+
+    name: str
+    """The variant's name, and `-seed1` where the seeds were given."""
+    variant: str
+    config: Config
+    minutes: float
+    test: HeldOut
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of a job so far."""
+
+    job: Job
+    state: str = WAITING
+    """waiting, trained (and not yet scored), finished, failed or interrupted."""
+    reason: str = ""
+    """Why it failed, in one line."""
+    steps: int = 0
+    """How many steps its minutes were found to be worth; 0 before that, and where no minutes were given."""
+    result: Mapping[str, Any] | None = None
+    """How the training ended: `regard.training.loop.Result` without its folder."""
+    machine: Mapping[str, str] | None = None
+    """What it was trained on."""
+    at_once: int = 1
+    """How many jobs were done at a time when it was trained: they slow each other down."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists."""
+        plain = asdict(replace(self, job=replace(self.job, config=Config())))
+        plain["job"]["config"] = to_dict(self.job.config)
+        return {"format": FORMAT, **plain}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the parts of one job are."""
+
+    folder: Path
+    """The comparison's."""
+    name: str
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.folder / MODELS / self.name
+
+    @property
+    def file(self) -> Path:
+        """The record."""
+        return self.folder / RUNS / f"{self.name}.json"
+
+    @property
+    def log(self) -> Path:
+        """What the process said, or the traceback it ended with."""
+        return self.folder / LOGS / f"{self.name}.log"
+
+    @property
+    def trial(self) -> Path:
+        """A model folder that is thrown away."""
+        return self.folder / MODELS / f".trial-{self.name}"
+
+    def write(self, record: Record) -> Record:
+        """Put down what became of the job."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.file, json.dumps(record.to_json(), ensure_ascii=False, indent=1).encode() + b"\n")
+        return record
+
+    def read(self) -> Record | None:
+        """Read the record; None where there is none."""
+        try:
+            plain = json.loads(self.file.read_bytes())
+            if plain.pop("format") != FORMAT:
+                raise ValueError
+            job = plain.pop("job")
+            test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"])
+            config = from_dict(Config, job["config"])
+            made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]))
+            return Record(job=made, **plain)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise TrainingError(
+                f"{self.file} cannot be read: it is no record of a comparison, or one of another release. "
+                f"Remove it, and {self.model}, to train anew."
+            ) from None
+
+
+def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentences: tuple[str, ...]) -> list[Job]:
+    """Give every variant every seed; those of one seed stand together, so that all variants come to be seen soon."""
+    if not terms.seeds:
+        return [Job(one.name, one.name, one.config, terms.minutes, test, sentences) for one in variants]
+    return [
+        Job(f"{one.name}-seed{seed}", one.name, assign(one.config, "seed", seed), terms.minutes, test, sentences)
+        for seed in terms.seeds
+        for one in variants
+    ]
+
+
+def changes(old: Job, new: Job) -> list[str]:
+    """List the differences for which a training would have to be made anew, one `name: old → new` each.
+
+    How translations are searched and where it runs change nothing in what was trained.
+    """
+    harmless = ("decoding.", "training.device:")
+    found = [line for line in differences(old.config, new.config) if not line.startswith(harmless)]
+    if old.minutes != new.minutes:
+        found.append(f"minutes: {old.minutes:g} → {new.minutes:g}")
+    return found

@@ -1,0 +1,362 @@
+"""From numbers to a folder that can be shown: report.md with its images, report.html alone, results.json."""
+
+import datetime
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.compare.document import Code, Document, Listing, Picture, Sentence, Shown
+from regard.compare.markdown import to_markdown
+from regard.compare.page import to_html
+from regard.compare.significance import LEVEL, SAMPLES
+from regard.compare.summary import Row, to_json
+from regard.compare.tables import (
+    budget_of,
+    length_table,
+    main_table,
+    run_table,
+    score_table,
+    settings_table,
+    why_failed,
+)
+from regard.compare.variants import HeldOut
+from regard.doctor import examine
+from regard.errors import DisplayError
+from regard.viz.beside import Panel, save_beside
+from regard.viz.curves import by_length, learning_curves
+from regard.viz.output import write_output
+from regard.viz.scatter import Dot, scatter
+
+FORMAT = "regard-comparison-1"
+MARKDOWN, PAGE, RESULTS, IMAGES = "report.md", "report.html", "results.json", "images"
+
+_MACHINE = ("CPU", "GPU", "GPU 0", "torch", "Python")
+"""What of a machine stands in the report; results.json has all."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a report is made of."""
+
+    rows: tuple[Row, ...]
+    test: HeldOut
+    test_name: str
+    sentences: tuple[str, ...]
+    signature: str
+    """sacreBLEU's, of the paired test; nothing where there was none."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """The right translations of the sentences that the test corpus has."""
+    command: str = ""
+
+    @property
+    def baseline(self) -> Row:
+        """What the others are measured against."""
+        return next(row for row in self.rows if row.baseline)
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the first variant's runs; those of the others are the same."""
+        return [run.record.job.config.seed for run in self.rows[0].runs]
+
+
+def write_report(folder: Path, findings: Findings) -> list[str]:
+    """Write everything; return notes for the user."""
+    images = folder / IMAGES
+    images.mkdir(parents=True, exist_ok=True)
+    for old in (*images.glob("*.png"), *images.glob("*.svg")):
+        old.unlink()
+    pictures = _Pictures(images)
+    document = Document(f"{len(findings.rows)} variants on {_data(findings)}")
+    _head(document, findings)
+    _plots(document, findings, pictures)
+    _lengths(document, findings)
+    _attention(document, findings, pictures)
+    _details(document, findings)
+    if pictures.missing:
+        document.blocks.insert(1, document.blocks.pop())
+    notes = [*warnings_of(findings), *pictures.notes]
+    write_output(folder / MARKDOWN, to_markdown(document, IMAGES).encode())
+    write_output(folder / PAGE, to_html(document, images).encode(errors="backslashreplace"))
+    content = json.dumps(results(findings, notes), ensure_ascii=False, indent=1, allow_nan=False)
+    write_output(folder / RESULTS, content.encode(errors="backslashreplace") + b"\n")
+    return notes
+
+
+class _Pictures:
+    """Draws what can be drawn: without matplotlib there are no pictures, and the report says so."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.notes: list[str] = []
+        self.missing = False
+
+    def draw(self, name: str, draw: Callable[[Path], list[str]], suffixes: Sequence[str] = (".png", ".svg")) -> bool:
+        """Draw a picture in all its forms, and say whether it is there."""
+        try:
+            for suffix in suffixes:
+                for note in draw(self._folder / f"{name}{suffix}"):
+                    if note not in self.notes:
+                        self.notes.append(note)
+        except DisplayError as error:
+            self.missing = self.missing or "matplotlib" in str(error)
+            if self.missing and str(error) not in self.notes:
+                self.notes.append(str(error))
+            return False
+        return True
+
+
+def _head(document: Document, findings: Findings) -> None:
+    what = "test" if findings.test.split == "test" else "validation"
+    count = _sentences(findings)
+    document.say(
+        f"Each variant was trained on {_data(findings)} {budget_in_words(findings)}"
+        + (f", and scored on {findings.test_name} ({count:,} {what} sentences). " if count else ". ")
+        + _seeds(findings)
+    )
+    for warning in warnings_of(findings):
+        document.say(warning)
+    document.heading("Results")
+    document.add(main_table(findings.rows))
+    if findings.signature:
+        document.say(*significance_in_words(findings), note=True)
+        document.say("BLEU: ", Code(findings.signature), note=True)
+    document.say(
+        "Loss: cross-entropy per target token of what was scored on, in nats. tokens/s: target tokens while training, "
+        "the median, validations left out. AER: alignment error rate of the word most looked at, where there are gold "
+        "alignments. sent/s: sentences translated. The best of a column is set in bold.",
+        note=True,
+    )
+
+
+def significance_in_words(findings: Findings) -> tuple[str | Code, ...]:
+    """Explain p in a line."""
+    name = findings.baseline.variant
+    if not any(row.stat("p") for row in findings.rows):
+        if len(findings.seeds) > 1:
+            return ("± is the standard deviation over seeds.",)
+        return (f"BLEU ± half of its 95 % interval, by bootstrap resampling of the sentences ({SAMPLES:,} samples).",)
+    if len(findings.seeds) > 1:
+        return (
+            "± is the standard deviation over seeds. p: for how many seeds BLEU differs from that of ", Code(name),
+            f" of the same seed by more than luck with the test sentences (paired bootstrap resampling, {SAMPLES:,} "
+            f"samples, p < {LEVEL:g}; not corrected for the number of variants).",
+        )  # fmt: skip
+    return (
+        "BLEU ± half of its 95 % interval. p: how probable a difference from ", Code(name),
+        " larger than this one would be if both were equally good, by paired bootstrap resampling of the sentences "
+        f"({SAMPLES:,} samples); * where p < {LEVEL:g} (not corrected for the number of variants). It weighs luck with "
+        "the sentences, not luck with the seed: for that, give several seeds.",
+    )  # fmt: skip
+
+
+def warnings_of(findings: Findings) -> list[str]:
+    """Say what keeps the numbers from being compared as they stand."""
+    runs = [run for row in findings.rows for run in row.runs]
+    said = [f"{row.variant}: {why_failed(row)}." for row in findings.rows if row.failed]
+    if findings.test.split != "test":
+        said.append(
+            "There was no test corpus: all are scored on the validation corpus, on which their best checkpoints were "
+            "chosen, so the scores are somewhat too good."
+        )
+    if len({budget_of(run) for run in runs}) > 1:
+        said.append(
+            "The variants were not given the same budget: steps, epochs, patience or tokens in a batch differ (see the "
+            "settings below)."
+        )
+    by_seed: dict[int, set[str]] = {}
+    for run in runs:
+        if run.evaluation is not None:
+            by_seed.setdefault(run.record.job.config.seed, set()).add(run.evaluation.tokenizers)
+    if any(len(found) > 1 for found in by_seed.values()):
+        said.append("The variants do not have the same vocabulary, so their losses cannot be compared.")
+    if len({json.dumps(run.record.machine, sort_keys=True) for run in runs if run.record.machine}) > 1:
+        said.append("The variants were not all trained on the same machine, so their times cannot be compared.")
+    if (most := max((run.record.at_once for run in runs), default=1)) > 1:
+        said.append(f"Up to {most} trainings ran at a time: each was slower than it is alone.")
+    if len(findings.rows) > 1 and not findings.baseline.finished:
+        said.append(f"The baseline {findings.baseline.variant} did not finish, so nothing is measured against it.")
+    elif findings.signature and findings.baseline.stat("bleu") is None:
+        said.append(f"The baseline {findings.baseline.variant} does not translate, so nothing is measured against it.")
+    return said
+
+
+def _plots(document: Document, findings: Findings, pictures: _Pictures) -> None:
+    rows = [row for row in findings.rows if row.finished]
+    curves = {row.variant: [run.place.model / "metrics.jsonl" for run in row.finished] for row in findings.rows}
+    found: list[Picture] = []
+    if pictures.draw("learning", lambda path: learning_curves(curves, path)):
+        found.append(Picture("learning", "How each variant learned: validation by greedy search, against steps."))
+    lengths = {row.variant: [(name, bleu) for name, (_, bleu) in row.by_length().items()] for row in findings.rows}
+    ordered = dict(sorted(((name, 0) for points in lengths.values() for name, _ in points), key=_first_word))
+    if len(ordered) > 1 and pictures.draw("length", lambda path: by_length(lengths, path)):
+        found.append(Picture("length", "BLEU by the number of words in the source."))
+    panels, ylabel, low = _speed(findings.rows)
+    if len(rows) > 1 and pictures.draw("speed", lambda path: scatter(panels, path, ylabel=ylabel, low_is_good=low)):
+        found.append(Picture("speed", "Speed against quality: further right is faster, higher is better."))
+    if found:
+        document.heading("Pictures")
+        document.add(*found)
+    if pictures.missing:
+        document.say("There are no plots, since matplotlib is not installed: ", Code("pip install 'regard[plot]'"), ".")
+
+
+def _first_word(item: tuple[str, int]) -> int:
+    return int(item[0].partition("–")[0].rstrip("+"))
+
+
+def _speed(rows: Sequence[Row]) -> tuple[dict[str, list[Dot]], str, bool]:
+    """Return dots for training and translating; by BLEU, or by perplexity where there are only language models."""
+    measure, ylabel, low = (
+        ("bleu", "BLEU", False) if any(row.stat("bleu") for row in rows) else ("perplexity", "perplexity", True)
+    )
+    panels: dict[str, list[Dot]] = {}
+    for xlabel, speed in (
+        ("training: target tokens/s", "tokens_per_second"),
+        ("translating: sentences/s", "sentences_per_second"),
+    ):
+        for number, row in enumerate(rows):
+            x, y = row.stat(speed), row.stat(measure)
+            if x is not None and y is not None:
+                tested = row.finished[0].tested
+                margin = y.spread if y.spread is not None else tested.interval if tested and measure == "bleu" else 0.0
+                panels.setdefault(xlabel, []).append(Dot(row.variant, x.mean, y.mean, margin, number))
+    return panels, ylabel, low
+
+
+def _lengths(document: Document, findings: Findings) -> None:
+    table = length_table(findings.rows)
+    if table is not None:
+        document.heading("BLEU by sentence length")
+        document.add(table)
+
+
+def _attention(document: Document, findings: Findings, pictures: _Pictures) -> None:
+    rows = [row for row in findings.rows if row.finished and _looks(row)]
+    if not rows or not findings.sentences:
+        return
+    document.heading("Where they look")
+    seed = f" (seed {findings.seeds[0]})" if len(findings.seeds) > 1 else ""
+    document.say(
+        f"Each variant's own translation of the same sentences{seed}: a row for each token written, a column for each "
+        "token read, stronger where it was looked at more. Where there are several layers or heads, it is their mean.",
+        note=True,
+    )
+    for number, source in enumerate(findings.sentences):
+        shown = []
+        for row in rows:
+            look = _looks(row)[number]
+            shown.append(Shown(row.variant, look.text, look.trace, look.about))
+        name = f"attention-{number + 1}"
+        panels = [Panel(one.variant, one.trace, one.text) for one in shown]
+
+        def draw(path: Path, panels: list[Panel] = panels, source: str = source) -> list[str]:
+            return save_beside(panels, path, title=source)
+
+        drawn = pictures.draw(name, draw, (".png",))
+        document.add(Sentence(name, source, tuple(shown), drawn, findings.references.get(source, "")))
+
+
+def _looks(row: Row) -> Sequence[Any]:
+    evaluation = row.finished[0].evaluation
+    return () if evaluation is None else evaluation.looks
+
+
+def _details(document: Document, findings: Findings) -> None:
+    if len(findings.seeds) > 1:
+        document.heading("Every training")
+        document.add(run_table(findings.rows))
+    if any(row.finished for row in findings.rows):
+        document.heading("All scores")
+        document.add(score_table(findings.rows))
+        runs = [run.evaluation for row in findings.rows for run in row.finished if run.evaluation]
+        if found := sorted({evaluation.search for evaluation in runs if evaluation.translations}):
+            document.say(f"Translations were searched with {'; or with '.join(found)}.", note=True)
+    table = settings_table(findings.rows)
+    if table is not None:
+        document.heading("Settings that differ")
+        document.add(table)
+    document.heading("How it was made")
+    machine = next((run.record.machine for row in findings.rows for run in row.runs if run.record.machine), None)
+    lines = [f"{what}: {found}" for what, found in (machine or {}).items() if what in _MACHINE]
+    document.say(f"regard {__version__}, seed {', '.join(map(str, findings.seeds))}. {'; '.join(lines)}.")
+    if findings.command:
+        document.add(Listing(findings.command))
+    document.say(
+        "All numbers are in ", Code(RESULTS), ", the models and their settings in ", Code("models"), "."
+    )  # fmt: skip
+
+
+def results(findings: Findings, notes: Sequence[str]) -> dict[str, Any]:
+    """Return everything as plain dicts and lists; what is not finite is null."""
+    found: dict[str, Any] = _finite(
+        {
+            "format": FORMAT,
+            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": findings.command,
+            "machine": {finding.what: finding.found for finding in examine()},
+            "seeds": findings.seeds,
+            "test": {
+                "name": findings.test_name,
+                "parts": list(findings.test.parts),
+                "split": findings.test.split,
+                "sentences": _sentences(findings),
+            },
+            "budget": budget_in_words(findings),
+            "baseline": findings.baseline.variant,
+            "significance": {
+                "test": "paired bootstrap",
+                "samples": SAMPLES,
+                "level": LEVEL,
+                "signature": findings.signature,
+            },
+            "sentences": list(findings.sentences),
+            "notes": list(notes),
+            "variants": [to_json(row) for row in findings.rows],
+        }
+    )
+    return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _data(findings: Findings) -> str:
+    every = dict.fromkeys(" and ".join(row.runs[0].record.job.config.data.train) for row in findings.rows)
+    return next(iter(every)) if len(every) == 1 else "data of their own"
+
+
+def _sentences(findings: Findings) -> int:
+    found = [run.evaluation.sentences for row in findings.rows for run in row.finished if run.evaluation]
+    return found[0] if found else 0
+
+
+def budget_in_words(findings: Findings) -> str:
+    """Say what each training was given: `for 2,000 steps of at most 4,000 tokens`."""
+    every = {budget_of(run) for row in findings.rows for run in row.runs}
+    if len(every) > 1:
+        return "with a budget of its own"
+    minutes, steps, epochs, patience, batch = every.pop()
+    if minutes:
+        length = f"for {minutes:g} minutes of steps"
+    elif steps:
+        length = f"for {steps:,} steps"
+    else:
+        length = f"for {epochs:,} epochs"
+    stop = f", or until {patience} validations were no better," if patience else ""
+    return f"{length} of at most {batch:,} tokens{stop}"
+
+
+def _seeds(findings: Findings) -> str:
+    seeds = findings.seeds
+    if len(seeds) == 1:
+        return f"Each was trained once, with seed {seeds[0]}."
+    return f"Each was trained {len(seeds)} times, with seeds {', '.join(map(str, seeds))}: numbers are means."

@@ -1,0 +1,174 @@
+"""Scoring a trained model on the common test corpus, once: `evaluation.json` in its folder keeps what was found."""
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.compare.job import Job
+from regard.config import DecodingConfig
+from regard.data.corpus import for_model
+from regard.decoding.translator import Translation, Translator
+from regard.evaluation.evaluate import evaluate
+from regard.files import write_atomically
+from regard.models.store import WEIGHTS, open_folder
+from regard.viz.trace import AttentionTrace
+
+FORMAT = "regard-evaluation-1"
+FILE = "evaluation.json"
+BATCH = 64
+"""Sentences searched at once."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a model made of one of the sentences that are shown."""
+
+    source: str
+    text: str
+    trace: AttentionTrace | None
+    """None where the model has no attention. Layers and heads are averaged: there is one of each."""
+    about: str
+    """The score, and what was averaged."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is known about a trained model on the test corpus."""
+
+    parameters: int
+    vocabulary: str
+    """What the target tokens are; losses can be compared only where it is the same."""
+    tokenizers: str
+    """What decides which tokens a text becomes."""
+    scores: dict[str, dict[str, Any]]
+    """By name, as `regard.evaluation.report.Score` has them; a language model has only its perplexity."""
+    by_length: tuple[dict[str, Any], ...]
+    search: str
+    sentences: int
+    seconds: float
+    """Time that the translations took."""
+    translations: tuple[str, ...]
+    looks: tuple[Look, ...]
+
+    def value(self, name: str) -> float | None:
+        """Return a score's number, if there is one."""
+        found = self.scores.get(name, {}).get("value")
+        return None if found is None else float(found)
+
+    @property
+    def loss(self) -> float | None:
+        """Return the loss per token in nats, of which the perplexity is the exponential."""
+        found = self.value("perplexity")
+        return None if found is None else math.log(found)
+
+    @property
+    def sentences_per_second(self) -> float | None:
+        """Return the speed of translating."""
+        return self.sentences / self.seconds if self.seconds else None
+
+
+class Timed(Translator):
+    """A translator that looks at its watch."""
+
+    seconds = 0.0
+
+    def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+        """Translate, and add the time that it took."""
+        began = time.perf_counter()
+        found = super().translate(texts, **options)  # texts are on the host: nothing is still under way on a device
+        self.seconds += time.perf_counter() - began
+        return found
+
+
+def score(folder: Path, job: Job) -> Evaluation:
+    """Score a model, or return what was found when this was done before."""
+    known = read(folder, job)
+    if known is not None:
+        return known
+    corpus = job.test.open()
+    loaded = Translator.load(folder, job.config.training.device)
+    options = search_options(folder, job)
+    translator = Timed(loaded.model, loaded.tokenizers, options, loaded.longest)
+    reads = translator.model.reads
+    pairs = list(for_model(corpus, reads))
+    if reads:
+        translator.translate([pair.source for pair in pairs[:BATCH]], batch_size=BATCH)  # what is slow only once
+        translator.seconds = 0.0
+    report = evaluate(translator, pairs, data=corpus.name, options=options, batch_size=BATCH)
+    record = report.to_json() | {"seconds": translator.seconds, "translations": list(report.translations)}
+    record["looks"] = _looks(translator, job.sentences) if reads else []
+    record |= {
+        "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
+        "vocabulary": f"{translator.tokenizers.target.kind}, {translator.tokenizers.target.size:,} entries",
+        "tokenizers": translator.tokenizers.fingerprint,
+    }
+    whole = {"format": FORMAT, "key": _key(folder, job), **record}
+    write_atomically(folder / FILE, json.dumps(whole, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    found = read(folder, job)
+    assert found is not None
+    return found
+
+
+def read(folder: Path, job: Job) -> Evaluation | None:
+    """Return what an earlier scoring of the same weights on the same terms has found; None where there was none."""
+    try:
+        record = json.loads((folder / FILE).read_bytes())
+        if record["format"] != FORMAT or record["key"] != _key(folder, job):
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Evaluation(
+        parameters=record["parameters"],
+        vocabulary=record["vocabulary"],
+        tokenizers=record["tokenizers"],
+        scores=record["scores"],
+        by_length=tuple(record["by_length"]),
+        search=record["search"],
+        sentences=record["sentences"],
+        seconds=record["seconds"],
+        translations=tuple(record["translations"]),
+        looks=tuple(
+            Look(
+                one["source"],
+                one["text"],
+                AttentionTrace.from_json(one["trace"]) if one["trace"] else None,
+                one["about"],
+            )
+            for one in record["looks"]
+        ),
+    )
+
+
+def search_options(folder: Path, job: Job) -> DecodingConfig:
+    """Return how to search: as the job's settings say, with as long an output as the training corpus called for."""
+    wanted, trained = job.config.decoding, open_folder(folder).decoding
+    return replace(wanted, max_ratio=max(wanted.max_ratio, trained.max_ratio))
+
+
+def _key(folder: Path, job: Job) -> dict[str, Any]:
+    """Return all that decides what a scoring finds."""
+    return {
+        "weights": hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest(),
+        "test": job.test.open().identity(),
+        "decoding": asdict(search_options(folder, job)),
+        "sentences": list(job.sentences),
+        "sacrebleu": importlib.metadata.version("sacrebleu"),
+    }
+
+
+def _looks(translator: Translator, sentences: Sequence[str]) -> list[dict[str, Any]]:
+    looks = []
+    for source, best in zip(sentences, translator.translate(list(sentences)), strict=True):
+        trace, about = best.attention, f"score {best.score:.2f}"
+        if trace.weights.shape[0]:
+            about = trace.caption()
+            trace = replace(trace, weights=trace.look()[None, None], candidates=())
+        plain = trace.to_json() if trace.weights.shape[0] else None
+        looks.append({"source": source, "text": best.text, "trace": plain, "about": about})
+    return looks

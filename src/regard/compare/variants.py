@@ -1,0 +1,277 @@
+"""What is to be compared: variants of a model, and the terms that are the same for all of them."""
+
+import dataclasses
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.config import Config
+from regard.data.corpus import Corpus, open_corpus
+from regard.data.embedded import corpora
+from regard.data.lines import STDIN
+from regard.data.pair import Pair
+from regard.errors import ConfigError, DataError, did_you_mean
+from regard.presets import preset
+from regard.settings import assign, override, read_toml
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+FOREVER = 1_000_000
+"""Epochs, where the steps decide."""
+VALIDATIONS = 10
+"""How often a budget of steps is validated where `training.validate_every` is not set."""
+MOST_SENTENCES = 50
+"""More can be given to nobody's eyes."""
+HANDFUL = 4
+SHOWN_WORDS = 20
+"""Test sentences with more words are not chosen to be shown."""
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the models to be compared: its name and all its settings, the data and the budget among them."""
+
+    name: str
+    config: Config
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is the same for all variants."""
+
+    test: tuple[str, ...] = ()
+    """The corpus to be scored on, in any of its forms; none for what `find_test` finds."""
+    seeds: tuple[int, ...] = ()
+    """Train each variant once with each of these; none for the one seed in its settings."""
+    minutes: float = 0.0
+    """Time for the steps of each training, instead of the steps and epochs in its settings; 0 for those."""
+    baseline: str = ""
+    """The variant that the others are measured against; none for the first that translates."""
+    sentences: tuple[str, ...] = ()
+    """What to show the attention of; none for a handful of the test corpus."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A variant as a user writes it."""
+
+    name: str = ""
+    """What to call it; none for its preset's name."""
+    preset: str = ""
+    config: str = ""
+    """A config.toml, instead of a preset."""
+    set: tuple[str, ...] = ()
+    """Settings of this variant alone, as NAME=VALUE; they go before those of all."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A comparison as a user writes it, in a file or on the command line."""
+
+    variant: tuple[Entry, ...] = ()
+    data: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    set: tuple[str, ...] = ()
+    """Settings of all variants, as NAME=VALUE."""
+    steps: int = 0
+    epochs: int = 0
+    minutes: float = 0.0
+    seeds: tuple[int, ...] = ()
+    baseline: str = ""
+    sentences: tuple[str, ...] = ()
+
+
+def read_request(path: Path) -> Request:
+    """Read a comparison from a TOML file: the fields of `Request`, and a `[[variant]]` for each `Entry`."""
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    entries = values.pop("variant", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(f"{path}: variants are written as [[variant]], one for each.")
+    try:
+        variants = tuple(_parse(Entry, entry, f"variant {number}") for number, entry in enumerate(entries, start=1))
+        return replace(_parse(Request, values, ""), variant=variants)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def resolve(request: Request) -> tuple[list[Variant], Terms]:
+    """Turn what a user wrote into whole configurations: the preset, then data and budget, then what is set."""
+    if not request.variant:
+        raise ConfigError("There is nothing to compare: give --presets, or --variants with a file that lists some.")
+    if not request.data:
+        raise ConfigError(
+            "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
+            "or an embedded name (regard list corpora)."
+        )
+    _check_budget(request)
+    variants = []
+    for entry in request.variant:
+        if entry.preset and entry.config:
+            raise ConfigError(f"Variant {entry.name!r} has a preset and a config: each is a whole configuration.")
+        if not entry.preset and not entry.config:
+            raise ConfigError(f"Variant {entry.name!r} has neither a preset nor a config to start from.")
+        name = entry.name or entry.preset or Path(entry.config).stem
+        chosen = preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
+        chosen = _on_terms(chosen, request)
+        try:
+            variants.append(Variant(name, override(chosen, (*request.set, *entry.set))))
+        except ConfigError as error:
+            raise ConfigError(f"Variant {name!r}: {error}") from None
+    terms = Terms(request.test, request.seeds, request.minutes, request.baseline, request.sentences)
+    check(variants, terms)
+    return variants, terms
+
+
+def check(variants: Sequence[Variant], terms: Terms) -> None:
+    """Raise a ConfigError for what cannot be compared."""
+    names = [variant.name for variant in variants]
+    if not names:
+        raise ConfigError("There is nothing to compare: give at least one variant.")
+    for variant in variants:
+        if STDIN in (*variant.config.data.train, *variant.config.data.valid, *terms.test):
+            raise DataError("Standard input (-) can be read only once, and a comparison reads its corpora often.")
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"The variant {name!r} cannot be a folder's name: use letters, digits and . _ + - (at most 64)."
+            )
+    # Folders' names, on a disk that may not tell a from A.
+    if twice := [name for i, name in enumerate(names) if name.lower() in [n.lower() for n in names[:i]]]:
+        raise ConfigError(f"There are two variants {twice[0]!r}: give each a name of its own.")
+    if terms.baseline and terms.baseline not in names:
+        hint = did_you_mean(terms.baseline, names)
+        raise ConfigError(f"The baseline {terms.baseline!r} is not among the variants ({', '.join(names)}).{hint}")
+    if len(set(terms.seeds)) < len(terms.seeds):
+        raise ConfigError(f"A seed is there twice: {', '.join(map(str, terms.seeds))}.")
+    if not 0 <= terms.minutes < float("inf"):
+        raise ConfigError(f"minutes is {terms.minutes}; it must be above 0, or 0 for no limit.")
+    if len(terms.sentences) > MOST_SENTENCES:
+        raise DataError(f"There are {len(terms.sentences):,} sentences to show; at most {MOST_SENTENCES} can be.")
+    if empty := [number for number, text in enumerate(terms.sentences, start=1) if not text.strip()]:
+        raise DataError(f"Sentence {empty[0]} of those to show is empty: there is nothing to look at.")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The corpus that all are scored on."""
+
+    parts: tuple[str, ...]
+    split: str
+    """`test`, or `valid` where there is no other corpus to score on."""
+
+    def open(self) -> Corpus:
+        """Open it. An embedded one is made from seed 1, whatever the seed of a training is."""
+        return open_corpus(self.parts, self.split)
+
+
+def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
+    """Find the corpus to score on: the one given, an embedded corpus's own, or that of the validation."""
+    if terms.test:
+        return HeldOut(terms.test, "test")
+    data = [variant.config.data for variant in variants]
+    if len({one.train for one in data}) > 1:
+        raise DataError("The variants are not trained on the same data: give a --test corpus to score all of them on.")
+    name = data[0].train[0].partition(":")[0] if len(data[0].train) == 1 else ""
+    if name in corpora:
+        return HeldOut((name,), "test")
+    if data[0].valid and len({one.valid for one in data}) == 1:
+        return HeldOut(data[0].valid, "valid")
+    raise DataError("There is nothing to score on: give --test, or --test-source and --test-target.")
+
+
+def choose_sentences(pairs: Iterable[Pair], count: int = HANDFUL) -> tuple[str, ...]:
+    """Choose sources of the test corpus to be shown: of different lengths, none too long to be looked at."""
+    every = list(dict.fromkeys(pair.source for pair in pairs if pair.source.strip()))
+    short = [text for text in every if len(text.split()) <= SHOWN_WORDS] or every
+    ranked = sorted(short, key=lambda text: (len(text.split()), len(text)))
+    # From the middle of each of so many equal parts: neither the shortest nor the longest there is.
+    places = [] if not ranked else [int(len(ranked) * (number + 0.5) / count) for number in range(count)]
+    return tuple(dict.fromkeys(ranked[place] for place in places))
+
+
+def _check_budget(request: Request) -> None:
+    budgets = [name for name in ("steps", "epochs", "minutes") if getattr(request, name)]
+    if len(budgets) > 1:
+        raise ConfigError(f"There are two budgets: give one of {' and '.join(budgets)}.")
+    for name in ("steps", "epochs", "minutes"):
+        if not getattr(request, name) >= 0:
+            raise ConfigError(f"{name} is {getattr(request, name)}; it must be above 0.")
+
+
+def _on_terms(config: Config, request: Request) -> Config:
+    """Give a configuration the common data and budget. A budget is spent whole: nothing stops before its end."""
+    given: dict[str, Any] = {"data.train": list(request.data)}
+    if request.valid:
+        given["data.valid"] = list(request.valid)
+    if request.steps or request.epochs or request.minutes:
+        given["training.patience"] = 0
+    if request.steps:
+        given |= {"training.steps": request.steps, "training.epochs": FOREVER}
+        if not config.training.validate_every:
+            given["training.validate_every"] = max(1, request.steps // VALIDATIONS)
+    if request.epochs:
+        given |= {"training.epochs": request.epochs, "training.steps": 0}
+    for name, value in given.items():
+        config = assign(config, name, value)
+    return config
+
+
+def _parse(kind: type[K], values: Mapping[str, Any], where: str) -> K:
+    """Make a dataclass of a TOML table; a single text may stand for a list of one."""
+    hints = {name: hint for name, hint in typing.get_type_hints(kind).items() if name != "variant"}
+    at = f"{where}: " if where else ""
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            known = [*hints, *(["variant"] if kind is Request else [])]
+            raise ConfigError(
+                f"{at}Unknown key {name!r}.{did_you_mean(name, known)} There are: {', '.join(sorted(known))}."
+            )
+        given[name] = _value(hints[name], value, f"{at}{name}")
+    return kind(**given)
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    if isinstance(hint, types.GenericAlias):
+        inner = typing.get_args(hint)[0]
+        many = value if isinstance(value, list) else [value]
+        return tuple(_value(inner, one, name) for one in many)
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if (hint is str and isinstance(value, str)) or (hint is int and number):
+        return value
+    if hint is float and (number or isinstance(value, float)):
+        return float(value)
+    wanted = {str: "a text", int: "a whole number", float: "a number"}[hint]
+    raise ConfigError(f"{name} wants {wanted}, got {value!r}.")
+
+
+def presets_in(text: str) -> Iterator[Entry]:
+    """Read `a,b,c` as three presets, each under its own name."""
+    for name in text.split(","):
+        if not name.strip():
+            raise ConfigError(f"--presets wants names separated by commas, got {text!r}.")
+        preset(name.strip())
+        yield Entry(name.strip(), name.strip())
+
+
+def merged(request: Request, given: Mapping[str, Any]) -> Request:
+    """Let the command line go before the file: what is given there replaces what the file says; settings add up."""
+    chosen = {name: value for name, value in given.items() if value not in (None, (), "")}
+    if "set" in chosen:
+        chosen["set"] = (*request.set, *chosen["set"])
+    if {"steps", "epochs", "minutes"} & chosen.keys():
+        request = replace(request, steps=0, epochs=0, minutes=0.0)
+    return dataclasses.replace(request, **chosen)

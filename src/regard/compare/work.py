@@ -1,0 +1,124 @@
+"""Doing one job: train it or go on with it, score it, and put down what became of it."""
+
+import json
+import shutil
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+
+from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record
+from regard.compare.scoring import score
+from regard.compare.variants import FOREVER, VALIDATIONS
+from regard.config import Config
+from regard.data.tagged import open_data
+from regard.doctor import examine
+from regard.errors import RegardError, TrainingError
+from regard.models.store import CONFIG
+from regard.settings import read_toml
+from regard.training import loop, trainer
+from regard.training.progress import Reporter, Silent, duration
+from regard.viz.curves import read_metrics
+
+TRIAL, WINDOW = 40, 10
+"""Steps of the trial that measures the speed, and steps over which it is measured; the first of these do not count."""
+
+Say = Callable[[str], None]
+
+
+def work(place: Place, say: Say, reporter: Reporter | None = None) -> Record:
+    """Do what is left of a job whose record is there. What goes wrong is put down and not raised."""
+    record = place.read()
+    assert record is not None
+    try:
+        if record.result is None:
+            record = _train(place, record, say, reporter)
+        if record.state != INTERRUPTED:
+            say(f"Scoring {record.job.name}")
+            score(place.model, record.job)
+            record = replace(record, state=FINISHED, reason="")
+    except Exception as error:
+        if not isinstance(error, RegardError):
+            place.log.parent.mkdir(parents=True, exist_ok=True)
+            with open(place.log, "a", encoding="utf-8") as log:
+                traceback.print_exc(file=log)
+        latest = place.read() or record
+        record = replace(latest, state=FAILED, reason=reason_of(error))
+        say(f"{record.job.name} failed: {record.reason}")
+    return place.write(record)
+
+
+def reason_of(error: Exception) -> str:
+    """Say in one line what went wrong."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
+        return "out of memory: take a smaller model or training.batch_tokens"
+    said = " ".join(str(error).split())
+    return said if isinstance(error, RegardError) else f"{type(error).__name__}: {said}".strip(": ")
+
+
+def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) -> Record:
+    config = record.job.config
+    if record.job.minutes:
+        if not record.steps:
+            steps = steps_in(record.job, place.trial, say)
+            record = place.write(replace(record, steps=steps))
+        config = with_steps(config, record.steps)
+    begun = (place.model / CONFIG).is_file()
+    if begun:  # what its corpus called for then goes on to hold
+        ratio = max(config.decoding.max_ratio, read_toml(place.model / CONFIG).decoding.max_ratio)
+        config = replace(config, decoding=replace(config.decoding, max_ratio=ratio))
+    place.model.parent.mkdir(parents=True, exist_ok=True)
+    result = loop.train(config, place.model, resume=begun, reporter=reporter)
+    if result.end == trainer.INTERRUPTED:
+        return replace(record, state=INTERRUPTED)
+    plain = {name: value for name, value in asdict(result).items() if name != "folder"}
+    machine = {finding.what: finding.found for finding in examine()}
+    return place.write(replace(record, state=TRAINED, result=plain, machine=machine))
+
+
+def with_steps(config: Config, steps: int) -> Config:
+    """Let a number of steps be the budget."""
+    every = config.training.validate_every or max(1, steps // VALIDATIONS)
+    settings = replace(config.training, steps=steps, epochs=FOREVER, validate_every=every)
+    return replace(config, training=settings)
+
+
+def steps_in(job: Job, folder: Path, say: Say) -> int:
+    """Find how many steps a job's minutes are worth, by a short trial that is then thrown away.
+
+    A plan in steps is what a schedule that ends at zero needs, and what a resumed run can keep to.
+    """
+    say(f"Measuring how many steps of {job.name} are made in {job.minutes:g} min")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        settings = replace(job.config.training, log_every=WINDOW, save_every=0, average="none")
+        config = with_steps(replace(job.config, training=settings), TRIAL)
+        config = replace(config, data=replace(config.data, valid=_two_pairs(config, folder / "valid.jsonl")))
+        config = replace(config, training=replace(config.training, validate_every=TRIAL))
+        loop.train(config, folder / "model", reporter=Silent())
+        records = [one for one in read_metrics(folder / "model" / trainer.METRICS) if "steps_per_second" in one]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    speeds = [float(str(one["steps_per_second"])) for one in records[1:]]
+    if not speeds or not min(speeds) > 0:
+        raise TrainingError(
+            f"The speed of {job.name} could not be measured: give a budget of steps instead of minutes."
+        )
+    mean = len(speeds) / sum(1 / speed for speed in speeds)  # all windows are of as many steps
+    steps = max(1, round(job.minutes * 60 * mean))
+    say(f"{job.name}: {mean:.3g} steps/s, so {steps:,} steps in {duration(job.minutes * 60)}")
+    return steps
+
+
+def _two_pairs(config: Config, path: Path) -> tuple[str, ...]:
+    """Put two validation pairs into a file where that can be: the trial is to measure steps, not validations."""
+    corpus = None if config.data.tagged else open_data(config.data, "valid", config.seed)
+    if corpus is None or not corpus.paired:
+        return config.data.valid
+    lines = [
+        json.dumps({"source": pair.source, "target": pair.target}, ensure_ascii=False) for pair in islice(corpus, 2)
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return (str(path),)

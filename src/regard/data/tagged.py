@@ -1,0 +1,134 @@
+"""Several corpora in one, each with a tag before its sources that tells what to write (Johnson et al. 2017).
+
+The tag `<2de>` is one token at the start of the source, and all that a model is told of the target language: nothing
+else in it is multilingual. It never stands in a target. So a pair of languages that was never seen together can be
+asked for too (section 5, zero-shot translation).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from regard.config import DataConfig
+from regard.data.corpus import Corpus, open_corpus
+from regard.data.embedded import corpora
+from regard.data.lines import STDIN
+from regard.data.pair import Pair
+from regard.data.vocabulary import tag_mark
+from regard.errors import ConfigError, did_you_mean
+
+_TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class Entry(NamedTuple):
+    """What one `TAG=CORPUS` says."""
+
+    tag: str
+    parts: tuple[str, ...]
+
+
+class TaggedCorpora(Corpus):
+    """All pairs of several corpora, one corpus after the other, each source with its corpus's tag before it.
+
+    An alignment counts the words after the tag, which is none.
+    """
+
+    def __init__(self, tagged: Sequence[tuple[str, Corpus]]) -> None:
+        self._tagged = tuple(tagged)
+        self.name = ", ".join(f"{tag}={corpus.name}" for tag, corpus in tagged)
+        self.tags = tuple(dict.fromkeys(tag for tag, _ in tagged))
+        self.paired = all(corpus.paired for _, corpus in tagged)
+
+    def __iter__(self) -> Iterator[Pair]:
+        for tag, corpus in self._tagged:
+            for pair in corpus:
+                yield Pair(f"{tag_mark(tag)} {pair.source}", pair.target, pair.alignment)
+
+    def untagged(self) -> "Untagged":
+        """Return the pairs as they are in their corpora: vocabularies are learnt from these."""
+        return Untagged([corpus for _, corpus in self._tagged])
+
+    def identity(self) -> str:
+        """Take in the tags."""
+        return "\n".join(f"{tag}={corpus.identity()}" for tag, corpus in self._tagged)
+
+
+class Untagged:
+    """All pairs of several corpora, as they are, to be passed over as often as one likes."""
+
+    def __init__(self, corpora: Sequence[Corpus]) -> None:
+        self._corpora = corpora
+
+    def __iter__(self) -> Iterator[Pair]:
+        return chain.from_iterable(self._corpora)
+
+
+def open_tagged(entries: Sequence[str], split: str = "train", seed: int = 1) -> TaggedCorpora:
+    """Open corpora given as `TAG=CORPUS`: `de=train.en,train.de`, `fr=pairs.tsv`, `fr=phrasebook:2000`.
+
+    A tag may come more than once. The files of a corpus are separated by commas.
+    """
+    parsed = [parse_entry(entry) for entry in entries]
+    return TaggedCorpora([(entry.tag, open_corpus(entry.parts, split, seed)) for entry in parsed])
+
+
+def open_data(data: DataConfig, split: str, seed: int) -> Corpus | None:
+    """Open what the settings name as the corpus to train on (`train`) or to validate with (`valid`).
+
+    Embedded corpora bring a validation part of their own; None where there is nothing to validate with.
+    """
+    if split == "train":
+        return open_tagged(data.tagged, split, seed) if data.tagged else open_corpus(data.train, split, seed)
+    if data.tagged:
+        entries = data.valid_tagged or tuple(filter(None, map(_own_validation, data.tagged)))
+        return open_tagged(entries, split, seed) if entries else None
+    parts = data.valid or _held_out(data.train)
+    return open_corpus(parts, split, seed) if parts else None
+
+
+def _own_validation(entry: str) -> str:
+    tag, parts = parse_entry(entry)
+    return "".join(f"{tag}={name}" for name in _held_out(parts))
+
+
+def _held_out(parts: Sequence[str]) -> tuple[str, ...]:
+    """Name an embedded corpus without its size and split; a corpus of files holds nothing out."""
+    name = parts[0].partition(":")[0]
+    return (name,) if len(parts) == 1 and name in corpora else ()
+
+
+def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
+    """Read one `TAG=CORPUS`."""
+    tag, equals, corpus = entry.partition("=")
+    parts = tuple(part.strip() for part in corpus.split(","))
+    if not equals or not all(parts):
+        raise ConfigError(
+            f"{setting}: {entry!r} is not TAG=CORPUS, such as de=train.en,train.de or fr=pairs.tsv "
+            "(commas separate the files of a corpus)."
+        )
+    if not _TAG.fullmatch(tag.strip()):
+        raise ConfigError(
+            f"{setting}: {tag!r} cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR."
+        )
+    if STDIN in parts:
+        raise ConfigError(f"{setting}: {entry!r} is standard input, which goes alone: give a file.")
+    return Entry(tag.strip(), parts)
+
+
+def check_tagged(data: DataConfig) -> None:
+    """Raise a ConfigError for tagged corpora that cannot be followed."""
+    known = [parse_entry(entry).tag for entry in data.tagged]
+    if data.tagged and data.train:
+        raise ConfigError("data.train and data.tagged are both given: give either one corpus or several with tags.")
+    if data.tagged and data.valid:
+        raise ConfigError("data.valid has no tags, but data.tagged has: give data.valid_tagged instead.")
+    if data.valid_tagged and not data.tagged:
+        raise ConfigError("data.valid_tagged has tags, but the training corpus has none: give data.valid instead.")
+    for entry in data.valid_tagged:
+        tag = parse_entry(entry, "data.valid_tagged").tag
+        if tag not in known:
+            raise ConfigError(
+                f"data.valid_tagged: there is no tag {tag!r} in data.tagged, which has "
+                f"{', '.join(dict.fromkeys(known))}.{did_you_mean(tag, known)}"
+            )

@@ -1,0 +1,134 @@
+r"""Several models that write together: at every step, the mean of what they say comes next.
+
+.. math:: p(y_t | y_{<t}, x) = \frac{1}{n} \sum_i p_i(y_t | y_{<t}, x)
+
+They may be systems of any kind, but must have the same vocabularies. (Sutskever et al. 2014, section 3.6, and most of
+the systems since, report ensembles.)
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from regard.errors import ConfigError
+from regard.models.protocol import Decoder, Encoded, Step, Taught
+from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+class ReadByAll(Encoded):
+    """What every member has read. As far as a search is concerned it is what the first has."""
+
+    members: tuple[Encoded, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[Encoded]) -> "ReadByAll":
+        """Put together what was read."""
+        together = cls(*members[0])
+        together.members = tuple(members)
+        return together
+
+
+class EnsembleDecoder(Decoder[tuple[Any, ...]]):
+    r"""Average the probabilities of several decoders.
+
+    With `mean="geometric"` it is the mean of their log-probabilities, normalised again: a product of experts, which
+    writes only what no member thinks impossible.
+
+    Its layers of attention are those of all members, one member after the other; where they do not have the same number
+    of heads, each member's heads are averaged to one. A member without attention adds no layer.
+    """
+
+    def __init__(self, members: Sequence[Decoder[Any]], mean: str = "arithmetic") -> None:
+        super().__init__()
+        self.decoders = nn.ModuleList(members)
+        self.geometric = mean == "geometric"
+
+    @property
+    def members(self) -> list[Decoder[Any]]:
+        """The decoders, in order."""
+        return cast(list[Decoder[Any]], list(self.decoders))
+
+    def start(self, encoded: Encoded) -> tuple[Any, ...]:
+        """Start each from what it has read itself."""
+        return tuple(member.start(own) for member, own in zip(self.members, _split(encoded), strict=True))
+
+    def step(self, token: Int[Tensor, " B"], state: tuple[Any, ...]) -> Step:
+        """Let each take the same step."""
+        steps = [member.step(token, own) for member, own in zip(self.members, state, strict=True)]
+        logits = self._mean([step.logits for step in steps])
+        return Step(logits, tuple(step.state for step in steps), _join([step.weights for step in steps]))
+
+    def reorder(self, state: tuple[Any, ...], rows: Int[Tensor, " N"]) -> tuple[Any, ...]:
+        """Pick rows of each one's state."""
+        return tuple(member.reorder(own, rows) for member, own in zip(self.members, state, strict=True))
+
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+        """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""
+        taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]
+        logits = [member.project(own.features) for member, own in zip(self.members, taught, strict=True)]
+        weights = [own.weights for own in taught if own.weights is not None]
+        return Taught(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
+
+    def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
+        """Leave them as they are: `teach` has made log-probabilities of them."""
+        return features
+
+    def _mean(self, logits: Sequence[Float[Tensor, "*N W"]]) -> Float[Tensor, "*N W"]:
+        every = torch.stack([each.float().log_softmax(dim=-1) for each in logits])
+        if self.geometric:
+            return every.mean(dim=0)  # logits need not be normalised: who reads them does it
+        return every.logsumexp(dim=0) - math.log(len(every))
+
+
+class Ensemble(nn.Module):
+    """Models that translate as one."""
+
+    def __init__(self, members: Sequence[Seq2Seq]) -> None:
+        super().__init__()
+        if not members:
+            raise ConfigError("An ensemble needs at least one model.")
+        if len({member.reads for member in members}) > 1:
+            raise ConfigError("An ensemble is of translators or of language models: the two cannot write together.")
+        self.models = nn.ModuleList(members)
+
+    @property
+    def members(self) -> list[Seq2Seq]:
+        """The models, in order."""
+        return cast(list[Seq2Seq], list(self.models))
+
+    @property
+    def decoder(self) -> EnsembleDecoder:
+        """The members' decoders, their probabilities averaged."""
+        return self.averaging("arithmetic")
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is a source to read."""
+        return self.members[0].reads
+
+    def averaging(self, mean: str) -> EnsembleDecoder:
+        """Return the members' decoders, averaged in the given way."""
+        return EnsembleDecoder([member.decoder for member in self.members], mean)
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> ReadByAll:
+        """Let each read the source in its own way."""
+        return ReadByAll.of([member.encode(source, mask) for member in self.members])
+
+
+def _split(encoded: Encoded) -> tuple[Encoded, ...]:
+    assert isinstance(encoded, ReadByAll), "an ensemble decodes what its own members have read"
+    return encoded.members
+
+
+def _join(weights: Sequence[Float[Tensor, "*B _ _ S"]]) -> Float[Tensor, "*B L H S"]:
+    """Put the layers of all members one after the other; layers are the third axis from the end, heads the second."""
+    looking = [each for each in weights if each.shape[-3]]
+    if not looking:
+        return weights[0]
+    if len({each.shape[-2] for each in looking}) > 1:
+        looking = [each.mean(dim=-2, keepdim=True) for each in looking]
+    return torch.cat([each.float() for each in looking], dim=-3)

@@ -1,0 +1,40 @@
+"""The names of the ways to decode, and what each of them is asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.config import DecodingConfig
+from regard.decoding.hypothesis import Hypothesis
+from regard.models.protocol import Decoder, Encoded
+from regard.registry import Registry
+
+
+def spell(tokens: Sequence[int]) -> str:
+    """Write tokens as their numbers: what can be compared where no tokenizer is known."""
+    return " ".join(map(str, tokens))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search is to give, beside how it is to search."""
+
+    bos: int
+    eos: int
+    banned: Sequence[int] = ()
+    """Tokens that are never written."""
+    prefix: Sequence[Sequence[int]] | None = None
+    """The tokens that each sentence must start with."""
+    n_best: int = 1
+    candidates: int = 0
+    longest: int = 0
+    """Most tokens of a sentence where `decoding.max_length` says nothing; 0: it depends on the source's length."""
+    keys: Sequence[int] | None = None
+    """A number for each sentence that its random draws come from; its place in the batch where there are none."""
+    write: Callable[[Sequence[int]], str] = spell
+    """Make text of tokens."""
+
+
+Method = Callable[[Decoder[Any], Encoded, DecodingConfig, Request], list[list[Hypothesis]]]
+
+methods: Registry[Method] = Registry("decoding method", "methods")

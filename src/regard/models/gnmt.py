@@ -1,0 +1,105 @@
+"""Google's translator: deep stacks of LSTMs that still train."""
+
+import torch
+from torch import nn
+
+from regard.config import EncoderConfig, ModelConfig
+from regard.layers.dropout import Dropout
+from regard.layers.readout import readouts
+from regard.models.encoder import RecurrentEncoder
+from regard.models.protocol import Summary, Taught
+from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.registries import Parts, decoders, encoders
+from regard.shapes import Float, Int, Tensor
+
+
+@encoders.register("gnmt")
+class GNMTEncoder(RecurrentEncoder):
+    r"""Only the lowest layer reads in both directions; residuals from the third (Wu et al. 2016, sections 3.1 and 3.2).
+
+    .. math::
+        x^1_t = [\overrightarrow m_t; \overleftarrow m_t] \qquad
+        c^i_t, m^i_t = \mathrm{LSTM}_i(c^i_{t-1}, m^i_{t-1}, x^{i-1}_t) \qquad x^i_t = m^i_t + x^{i-1}_t \quad (i \ge 3)
+
+    One direction is what let the paper run each layer on a processor of its own, one step behind the layer below.
+    The summary of the lowest layer, where there are others, is that of its backward direction.
+    Differs from the paper: cells may be GRUs, and dropout acts on the input of every layer.
+    """
+
+    residual_from = 2
+
+    def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
+        super().__init__(model, dropout)
+        config = model.encoder
+        if config.layers > 1:
+            self.state_width = config.width
+            self.summary = Summary(config.cell, config.layers, config.width)
+
+    @staticmethod
+    def _directions(config: EncoderConfig, depth: int) -> int:
+        return 2 if config.bidirectional and depth == 0 else 1
+
+    def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
+        # All layers are of one width in the summary; a lowest layer that is the only one has room for both directions.
+        return final[-1] if self.summary.directions == 1 else super()._final(final)
+
+
+@decoders.register("gnmt")
+class GNMTDecoder(RecurrentDecoder):
+    r"""The lowest layer looks, and all layers read what it saw (Wu et al. 2016, section 3 and figure 1).
+
+    .. math::
+        a_t = \mathrm{attend}(m^1_{t-1}, x) \qquad m^1_t = \mathrm{LSTM}_1(m^1_{t-1}, [E y_{t-1}; a_t]) \qquad
+        m^i_t = \mathrm{LSTM}_i(m^i_{t-1}, [x^{i-1}_t; a_t]) \qquad x^i_t = m^i_t + x^{i-1}_t \quad (i \ge 3)
+
+    The query is the lowest layer's output of the step before (equation 4), so that only this layer and the looks need a
+    loop over the steps: the layers above run over all of them in one call. The output layer reads the topmost
+    (`readout=none`); another readout reads the context too. Without attention `a_t` is the encoder's last state.
+    Differs from the paper: cells may be GRUs. How the decoder starts the paper does not say; here each layer goes on
+    from the encoder's layer beside it.
+    """
+
+    goes_on = True
+
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__(model, parts)
+        config = model.decoder
+        self._make_stack(config, parts.embedding.embedding_dim, config.width + self.context_width)
+        self.context_inputs = nn.Linear(self.context_width, self.layers[0].input_size, bias=False)
+        self.readout = readouts[config.readout]([config.width, self.context_width], config.readout_width)
+        self._make_output(model, parts)
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens, state.carry.position))
+        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
+        fixed = self.context_inputs(state.fixed) if self.attention is None else None
+        above = state.cells[1:]
+        states, looks = [], []
+        for entering in inputs:
+            attended = self._look(state.cells[0].hidden[:, None], state, look)
+            seen = self.context_inputs(attended.context[:, 0]) if fixed is None else fixed
+            lowest = self.layers[0](entering + seen, state.cells[0])
+            state = state._replace(cells=(lowest, *above), carry=attended.carry)
+            states.append(lowest.hidden)
+            looks.append(attended)
+        contexts = torch.cat([attended.context for attended in looks], dim=1)
+        top, state = self._run_above(torch.stack(states, dim=1), contexts, state)
+        features = self.output_dropout(self.readout([top, contexts]))
+        return self._taught(features, looks, state), state
+
+    def _run_above(
+        self, outputs: Float[Tensor, "B T D"], contexts: Float[Tensor, "B T C"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "B T D"], RecurrentState]:
+        """Run the layers above the lowest; only one step leaves a state that is of use."""
+        after = [state.cells[0]]
+        for depth, layer in enumerate(self.layers[1:], start=1):
+            entering = self.dropout(outputs)
+            both = torch.cat([entering, contexts.to(entering.dtype)], dim=-1)
+            if outputs.shape[1] == 1:
+                after.append(layer(layer.inputs(both[:, 0]), state.cells[depth]))
+                outputs = after[-1].hidden[:, None]
+            else:
+                outputs = layer.run(both, state.cells[depth])
+            if self.residual and depth >= GNMTEncoder.residual_from:
+                outputs = outputs + entering
+        return outputs, state._replace(cells=tuple(after)) if outputs.shape[1] == 1 else state

@@ -1,0 +1,149 @@
+"""The Transformer: an encoder and a decoder that are made of attention, and a language model made of half of it."""
+
+from typing import NamedTuple, cast
+
+import torch
+from torch import nn
+
+from regard.attention import add_extras
+from regard.config import ModelConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.models.bridge import mean_state
+from regard.models.output import make_output
+from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, Taught
+from regard.models.recurrent import pick
+from regard.models.registries import Parts, decoders, encoders
+from regard.models.transformer_layer import (
+    DecoderLayer,
+    EncoderLayer,
+    LayerState,
+    LayerStepped,
+    check_layers,
+    check_pruned,
+)
+from regard.shapes import Bool, Float, Int, Tensor
+
+
+@encoders.register("transformer")
+class TransformerEncoder(Encoder):
+    """Layers in which every position looks at all others (Vaswani et al. 2017, section 3.1).
+
+    With `norm=pre` a last norm follows the layers, whose sums would grow otherwise. The summary, for decoders that
+    start from one (Chen et al. 2018) or have nothing else, is the mean of the states, as one layer.
+    Differs from the paper: any score, reach, focus and kind of positions; the linear maps of heads have biases.
+    """
+
+    def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
+        super().__init__()
+        check_layers(model, "encoder")
+        config = model.encoder
+        if model.self_attention.focus == "hard":
+            raise ConfigError(
+                "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks "
+                "of an encoder at its own source belong to none: take gumbel, which learns through what it draws."
+            )
+        check_pruned(model.self_attention, "model.self_attention", _most_layers(model))
+        self.state_width = config.width
+        self.summary = Summary("", layers=1, width=config.width)
+        self.layers = nn.ModuleList(EncoderLayer(model, dropout, layer) for layer in range(config.layers))
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else None
+
+    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+        """Read the embedded source; padding goes in and comes out as zero, whatever stood there."""
+        padding = ~mask[..., None]
+        states = embedded.masked_fill(padding, 0.0)
+        for layer in self.layers:
+            states = layer(states, mask)
+        states = states if self.norm is None else self.norm(states)
+        encoded = Encoded(states.masked_fill(padding, 0.0), mask, states[:, :0])
+        return encoded._replace(summary=mean_state(encoded)[:, None])
+
+
+class TransformerState(NamedTuple):
+    """What is carried from step to step: each layer's keys and values of all steps so far are kept."""
+
+    layers: tuple[LayerState, ...]
+    """From below."""
+    position: int
+    """How many steps were taken."""
+    mask: Bool[Tensor, "B S"]
+
+
+@decoders.register("transformer")
+class TransformerDecoder(Decoder[TransformerState]):
+    """Layers in which every step looks at the steps before and at the source (Vaswani et al. 2017, section 3.1).
+
+    All steps of known targets run at once. One step more costs one look: what the steps before were remembered as is
+    kept. Without an encoder (`model.encoder.kind=none`) it is the language model of Radford et al. 2018.
+    Differs from the paper: as the encoder does; and the output layer has a bias.
+    """
+
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__()
+        check_layers(model, "decoder")
+        config = model.decoder
+        if model.attention is None and parts.state_width:
+            raise ConfigError(
+                "A transformer decoder knows of the source only what it looks at, and model.attention is none: give it "
+                "attention, or take model.encoder.kind=none for a language model."
+            )
+        check_pruned(model.self_attention, "model.self_attention", _most_layers(model))
+        if model.attention is not None:
+            check_pruned(model.attention, "model.attention", config.layers)
+        self.embedding = parts.embedding
+        self.dropout = parts.dropout
+        self.stack = nn.ModuleList(
+            DecoderLayer(model, parts.state_width, parts.dropout, layer) for layer in range(config.layers)
+        )
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else None
+        fix = f"set model.embedding={config.width}"
+        self.output = make_output(config.width, parts, tied=model.tie != "none", fix=fix)
+
+    @property
+    def layers(self) -> list[DecoderLayer]:
+        """The layers of the stack, from below."""
+        return cast(list[DecoderLayer], list(self.stack))
+
+    def start(self, encoded: Encoded) -> TransformerState:
+        """Let each layer remember the source."""
+        layers = tuple(layer.start(encoded.states, encoded.mask) for layer in self.layers)
+        return TransformerState(layers, 0, encoded.mask)
+
+    def step(self, token: Int[Tensor, " B"], state: TransformerState) -> Step:
+        """Take one step, with all steps before remembered."""
+        taught, after = self._run(token[:, None], state, look=True)
+        assert taught.weights is not None
+        return Step(self.project(taught.features[:, 0]), after, taught.weights[:, 0])
+
+    def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
+        """Pick rows of everything."""
+        return pick(state, rows)  # type: ignore[no-any-return]
+
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+        """Run over given tokens, all at once."""
+        return self._run(tokens, self.start(encoded), look)[0]
+
+    def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
+        """Apply the output layer."""
+        logits: Tensor = self.output(features)
+        return logits
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: TransformerState, look: bool) -> tuple[Taught, TransformerState]:
+        below = self.dropout(self.embedding(tokens, state.position))
+        stepped: list[LayerStepped] = []
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            stepped.append(layer(below, before, state.position, look))
+            below = stepped[-1].outputs
+        features = below if self.norm is None else self.norm(below)
+        found = [layer.weights for layer in stepped if layer.weights is not None]
+        nowhere = features.new_zeros(*tokens.shape, 0, 1, state.mask.shape[1])
+        weights = torch.stack(found, dim=2) if found else nowhere
+        after = TransformerState(tuple(layer.state for layer in stepped), state.position + tokens.shape[1], state.mask)
+        return Taught(features, weights if look else None, add_extras([layer.extras for layer in stepped])), after
+
+
+def _most_layers(model: ModelConfig) -> int:
+    """Count the layers of the deeper side; `model.self_attention` is that of both."""
+    sides = (model.encoder, model.decoder)
+    return max(side.layers for side in sides if side.kind == "transformer")

@@ -1,0 +1,189 @@
+"""The layers of a Transformer: each is a few parts, and each part's input is added to its output."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import nn
+from torch.nn import functional
+
+from regard.attention import Attended, Attention, Carry, Extras, Memory, add_extras, build_attention
+from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.shapes import Bool, Float, Tensor
+
+NORMS = ("pre", "post")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
+
+
+class Residual(nn.Module):
+    r"""The sum around a part `f` of a layer, and its norm (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
+
+    .. math:: \mathrm{post}: y = \mathrm{norm}(x + f(x)) \qquad \mathrm{pre}: y = x + f(\mathrm{norm}(x))
+
+    While training, units of what `f` yields are dropped (section 5.4). It comes in two halves, since what lies between
+    them differs: `f` gets `enter(x)`, and `leave(x, f(...))` is `y`.
+    """
+
+    def __init__(self, width: int, norm: str, dropout: Dropout) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.before = norm == "pre"
+        self.dropout = dropout
+
+    def enter(self, inputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return what the part reads."""
+        return self.norm(inputs) if self.before else inputs
+
+    def leave(self, inputs: Float[Tensor, "B T D"], outputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Add what the part yields to what it read."""
+        added: Tensor = inputs + self.dropout(outputs)
+        return added if self.before else self.norm(added)
+
+
+class FeedForward(nn.Module):
+    r"""The same small network at every position (Vaswani et al. 2017, section 3.3).
+
+    .. math:: f(x) = \max(0, x W_1 + b_1)\, W_2 + b_2
+
+    With `activation=gelu` it is that of Radford et al. 2018. Differs from the paper: its hidden units are dropped too
+    while training, as in the authors' own code.
+    """
+
+    def __init__(self, config: EncoderConfig | DecoderConfig, dropout: Dropout) -> None:
+        super().__init__()
+        self.W_1 = nn.Linear(config.width, config.feed_forward)
+        self.W_2 = nn.Linear(config.feed_forward, config.width)
+        self.activation = ACTIVATIONS[config.activation]
+        self.dropout = dropout
+
+    def forward(self, inputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Run over all positions."""
+        outputs: Tensor = self.W_2(self.dropout(self.activation(self.W_1(inputs))))
+        return outputs
+
+
+class EncoderLayer(nn.Module):
+    """A sequence looks at itself, then each position thinks by itself (Vaswani et al. 2017, section 3.1)."""
+
+    def __init__(self, model: ModelConfig, dropout: Dropout, layer: int) -> None:
+        super().__init__()
+        config = model.encoder
+        self.self_attention = _look_at_itself(model, config.width, causal=False, layer=layer)
+        self.feed_forward = FeedForward(config, dropout)
+        self.around_look, self.around_network = (Residual(config.width, config.norm, dropout) for _ in range(2))
+
+    def forward(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Run over a whole sequence."""
+        entering = self.around_look.enter(states)
+        seen = self.self_attention(entering, self.self_attention.remember(entering, mask), look=False)
+        states = self.around_look.leave(states, seen.context)
+        return self.around_network.leave(states, self.feed_forward(self.around_network.enter(states)))
+
+
+class LayerState(NamedTuple):
+    """What a decoder layer carries from step to step."""
+
+    past: Memory | None
+    """Its own past; None before the first step."""
+    source: Memory | None
+    """The source; None in a language model."""
+    carry: Carry = Carry()
+    """What the last look at the source left for the next."""
+
+
+class LayerStepped(NamedTuple):
+    """What a decoder layer yields for some steps."""
+
+    outputs: Float[Tensor, "B T D"]
+    state: LayerState
+    weights: Float[Tensor, "B T H S"] | None
+    """Where it looked in the source; None in a language model and where that was not asked for."""
+    extras: Extras
+
+
+class DecoderLayer(nn.Module):
+    """The target looks at its past, then at the source, then each position thinks by itself (section 3.1).
+
+    In a language model there is no source, and no look at it.
+    """
+
+    def __init__(self, model: ModelConfig, state_width: int, dropout: Dropout, layer: int) -> None:
+        super().__init__()
+        config = model.decoder
+        self.self_attention = _look_at_itself(model, config.width, causal=True, layer=layer)
+        self.around_past = Residual(config.width, config.norm, dropout)
+        self.attention: Attention | None = None
+        if model.attention is not None:
+            self.attention = build_attention(model.attention, config.width, state_width, layer=layer)
+            _check_context(self.attention, config.width)
+            self.around_source = Residual(config.width, config.norm, dropout)
+        self.feed_forward = FeedForward(config, dropout)
+        self.around_network = Residual(config.width, config.norm, dropout)
+
+    def start(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> LayerState:
+        """Remember the source, once."""
+        return LayerState(None, None if self.attention is None else self.attention.remember(states, mask))
+
+    def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: int, look: bool) -> LayerStepped:
+        """Take some steps, the first of them at `position`."""
+        entering = self.around_past.enter(inputs)
+        past = self._remember(entering, state.past)
+        own: Attended = self.self_attention(entering, past, Carry(position), look=False)
+        outputs = self.around_past.leave(inputs, own.context)
+        state = state._replace(past=past)
+        weights, told = None, [own.extras]
+        if self.attention is not None:
+            assert state.source is not None
+            seen: Attended = self.attention(self.around_source.enter(outputs), state.source, state.carry, look)
+            outputs = self.around_source.leave(outputs, seen.context)
+            state = state._replace(carry=seen.carry)
+            weights = seen.weights if look else None
+            told.append(seen.extras)
+        outputs = self.around_network.leave(outputs, self.feed_forward(self.around_network.enter(outputs)))
+        return LayerStepped(outputs, state, weights, add_extras(told))
+
+    def _remember(self, entering: Float[Tensor, "B T D"], past: Memory | None) -> Memory:
+        if past is not None:
+            return self.self_attention.extend(past, entering)
+        # Padding stands at the end of a target, where nothing looks back at it: no mask is needed.
+        return self.self_attention.remember(entering, entering.new_ones(entering.shape[:2]).bool())
+
+
+def check_layers(model: ModelConfig, side: str) -> None:
+    """Refuse what no Transformer layer can be made of; `side` is encoder or decoder."""
+    config = model.encoder if side == "encoder" else model.decoder
+    for setting, got, allowed in (("norm", config.norm, NORMS), ("activation", config.activation, ACTIVATIONS)):
+        if got not in allowed:
+            raise ConfigError(f"model.{side}.{setting} must be one of {', '.join(allowed)}, got {got!r}.")
+    if config.feed_forward < 1:
+        raise ConfigError(f"model.{side}.feed_forward must be at least 1, got {config.feed_forward}.")
+    if config.width != model.embedding:
+        raise ConfigError(
+            f"model.{side}.width is {config.width} and model.embedding is {model.embedding}: a transformer adds to its "
+            "embeddings what its layers find, so set both to the same."
+        )
+
+
+def check_pruned(config: AttentionConfig, name: str, layers: int) -> None:
+    """Refuse heads of layers that do not exist; heads themselves are checked where attention is built."""
+    for text in config.pruned:
+        layer = text.partition(".")[0]
+        if layer.isdigit() and int(layer) >= layers:
+            raise ConfigError(f"{name}.pruned holds {text!r}, but the last layer is {layers - 1}, counted from 0.")
+
+
+def _look_at_itself(model: ModelConfig, width: int, *, causal: bool, layer: int) -> Attention:
+    return build_attention(
+        model.self_attention, width, width, itself=True, causal=causal, position=model.positions, layer=layer
+    )
+
+
+def _check_context(attention: Attention, width: int) -> None:
+    """Refuse a context that cannot be added; one that is projected always can."""
+    if attention.context_width != width:
+        raise ConfigError(
+            f"model.attention has no projections, so what it sees is as wide as the encoder's states, "
+            f"{attention.context_width}, and cannot be added to what a transformer of width {width} computes: set "
+            "model.attention.project=true."
+        )

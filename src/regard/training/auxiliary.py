@@ -1,0 +1,97 @@
+"""Losses beside the cross-entropy, made of what the looks tell: coverage, guidance, and the reward of hard attention.
+
+Each is a sum over real target tokens, as the cross-entropy is: what a step makes small is the sum of all of them over
+its number of tokens, and no weight has to be tuned to lengths or to batch sizes.
+"""
+
+from typing import NamedTuple
+
+from regard.errors import ConfigError
+from regard.shapes import Bool, Float, Int, Tensor
+
+SMALLEST = 1e-9
+"""Weights below are taken for this much, so that a weight of exactly zero (sparsemax, a window) costs no infinity."""
+
+
+def coverage_loss(overlap: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
+    r"""Sum how much of each look went where earlier looks had gone (See et al. 2017, equation 12).
+
+    .. math:: \sum_t \sum_j \min(a_j^t, c_j^t) \qquad c^t = \sum_{t' < t} a^{t'}
+
+    Differs from the paper: with several heads it is summed over them.
+    """
+    return overlap.float()[mask].sum()
+
+
+def guided_loss(
+    weights: Float[Tensor, "B T L H S"], links: Int[Tensor, "N 3"], layer: int, head: int
+) -> Float[Tensor, ""]:
+    r"""Sum the cross-entropy between gold alignment and attention, over the target tokens that are aligned.
+
+    .. math:: -\sum_{t\,:\,A_t \ne \emptyset} \sum_{j \in A_t} \frac{1}{|A_t|} \log a_{tj}
+
+    The cross-entropy of Mi et al. 2016 and Chen et al. 2016, and, for one head of a Transformer, of Garg et al. 2019
+    (section 4.2). `links` are (sentence, target token, source token); a `head` of -1 is the mean of all heads. Tokens
+    without a link are left to find their own way.
+    """
+    if not links.shape[0]:
+        return weights.new_zeros(()).float()
+    chosen = weights[:, :, layer]
+    looks = (chosen.mean(dim=2) if head == -1 else chosen[:, :, head]).float()
+    b, t, s = links.unbind(dim=1)
+    counts = looks.new_zeros(looks.shape[:2]).index_put((b, t), looks.new_ones(()), accumulate=True)
+    return -(looks[b, t, s].clamp_min(SMALLEST).log() / counts[b, t]).sum()
+
+
+def check_looks(weights: Float[Tensor, "B T L H S"], sampled: bool, layer: int, head: int) -> None:
+    """Raise a ConfigError where a model's looks cannot be guided, or not these; `sampled` is said of hard attention."""
+    layers, heads = weights.shape[2:4]
+    if not layers:
+        raise ConfigError("training.guided needs looks at the source, and this model has none: set it to 0.")
+    if sampled:
+        raise ConfigError(
+            "training.guided cannot reach attention that is sampled: no gradient passes through its weights. "
+            "Take another model.attention.focus, or set training.guided=0."
+        )
+    for name, value, count in (("guided_layer", layer, layers), ("guided_head", head, heads)):
+        if not -1 <= value < count:
+            raise ConfigError(
+                f"training.{name} is {value}; for this model it must be at least -1 and at most {count - 1}."
+            )
+
+
+class Reward(NamedTuple):
+    """What hard attention learns from."""
+
+    total: Float[Tensor, ""]
+    """What is made small."""
+    reached: Float[Tensor, " B"]
+    """The reward of each sentence: what the baseline follows."""
+    entropy: Float[Tensor, ""]
+    """Sum of the entropies, detached."""
+
+
+def reinforce(
+    log_prob: Float[Tensor, "B T"],
+    entropy: Float[Tensor, "B T"] | None,
+    right: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    baseline: Float[Tensor, ""],
+    weights: tuple[float, float],
+) -> Reward:
+    r"""Reward hard attention for looks that made the right words probable (Xu et al. 2015, section 4.1, at its end).
+
+    .. math::
+        -\lambda_r\, (\log p(y \mid \tilde s, x) - b)\, \log p(\tilde s \mid x) - \lambda_e\, H[\tilde s]
+
+    `right` are the log-probabilities of the right words; no gradient passes through the reward. `weights` are the two
+    lambdas.
+    Differs from the paper: the reward of a sentence is the mean over its words, not their sum, so that it weighs the
+    same whatever the sentence's length; a lambda of the paper's is ours over that length.
+    """
+    real = mask.float()
+    reached = (right.detach().float() * real).sum(dim=1) / real.sum(dim=1).clamp_min(1.0)
+    advantage = reached - baseline.detach()
+    total = -weights[0] * (advantage[:, None] * log_prob.float())[mask].sum()
+    uncertain = total.new_zeros(()) if entropy is None else entropy.float()[mask].sum()
+    return Reward(total - weights[1] * uncertain, reached, uncertain.detach())

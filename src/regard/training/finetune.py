@@ -1,0 +1,100 @@
+"""Starting from a trained model: its weights and its vocabulary, with a fresh optimizer and schedule.
+
+The configuration names the folder (`started_from`). It is read once: the weights become the new run's first checkpoint,
+of step 0, and the vocabulary is copied, so that the run can be resumed when the old folder is gone.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from regard.config import Config, DataConfig, ModelConfig
+from regard.data.tagged import parse_entry
+from regard.data.tokenizers import Tokenizers
+from regard.errors import ConfigError, TrainingError
+from regard.models.build import build_model
+from regard.models.store import WEIGHTS, load_weights, open_folder, weights_of
+from regard.settings import differences
+from regard.shapes import Tensor
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run starts with."""
+
+    tokenizers: Tokenizers
+    weights: dict[str, Tensor]
+
+
+def configuration_of(folder: Path) -> Config:
+    """Return a model's configuration to train on with; the corpora of its own training are left out."""
+    config = open_folder(folder)
+    return replace(config, data=_without_corpora(config.data), started_from=_absolute(folder))
+
+
+def started_from(config: Config, folder: Path, resume: bool) -> Config:
+    """Return a configuration that starts from a model folder."""
+    if resume:
+        raise TrainingError("--from starts a new run and --resume goes on with one: give one of them.")
+    return replace(config, started_from=_absolute(folder))
+
+
+def check_apart(config: Config, folder: Path, resume: bool) -> None:
+    """Raise a TrainingError where a model would be replaced by what starts from it."""
+    if config.started_from and not resume and Path(config.started_from).resolve() == folder.resolve():
+        raise TrainingError(f"{folder} cannot start from itself: train into another folder, or go on with --resume.")
+
+
+def read_start(config: Config) -> Start:
+    """Read the model that a run starts from; raise where its weights or its vocabulary would not fit the settings."""
+    folder = Path(config.started_from)
+    old, tokenizers = open_folder(folder), Tokenizers.load(folder)
+    _check_tokenizer(config, old, folder)
+    _check_tags(config, tokenizers, folder)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(old.model, tokenizers.source.size, tokenizers.target.size)
+    load_weights(folder / WEIGHTS, model)
+    weights = weights_of(model)
+    with torch.device("meta"):
+        wanted = weights_of(build_model(config.model, tokenizers.source.size, tokenizers.target.size))
+    if {name: tensor.shape for name, tensor in wanted.items()} != {n: tensor.shape for n, tensor in weights.items()}:
+        raise ConfigError(_another_model(config.model, old, folder))
+    return Start(tokenizers, weights)
+
+
+def _check_tokenizer(config: Config, old: Config, folder: Path) -> None:
+    changed = differences(replace(Config(), tokenizer=old.tokenizer), replace(Config(), tokenizer=config.tokenizer))
+    if changed:
+        raise ConfigError(
+            f"A run that starts from {folder} has its vocabulary, so these settings cannot change:\n{_listed(changed)}"
+        )
+
+
+def _check_tags(config: Config, tokenizers: Tokenizers, folder: Path) -> None:
+    for entry in config.data.tagged:
+        tag = parse_entry(entry).tag
+        if tag not in tokenizers.tags:
+            known = f"knows the tags {', '.join(tokenizers.tags)}" if tokenizers.tags else "knows no tags"
+            raise ConfigError(f"data.tagged has the tag {tag!r}, but the vocabulary of {folder} {known}.")
+
+
+def _another_model(model: ModelConfig, old: Config, folder: Path) -> str:
+    changed = differences(replace(Config(), model=old.model), replace(Config(), model=model))
+    return (
+        f"The weights of {folder} do not fit these settings, of which at least one changes their shapes:\n"
+        f"{_listed(changed)}\nLeave them as they were, or train anew without --from."
+    )
+
+
+def _listed(changed: list[str]) -> str:
+    return "\n".join(f"  {line}" for line in changed)
+
+
+def _without_corpora(data: DataConfig) -> DataConfig:
+    return replace(data, train=(), valid=(), tagged=(), valid_tagged=())
+
+
+def _absolute(folder: Path) -> str:
+    """Name a folder so that it is found from anywhere."""
+    return str(folder.absolute())

@@ -1,0 +1,106 @@
+"""What training makes small for a batch: the cross-entropy, and the losses beside it that were asked for."""
+
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional
+
+from regard.attention.focus.hard import Hard
+from regard.config import TrainingConfig
+from regard.data.batching import Batch
+from regard.errors import ConfigError
+from regard.models.protocol import Taught
+from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Float, Tensor
+from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, reinforce
+from regard.training.forcing import mixed_tokens
+from regard.training.loss import cross_entropy
+
+
+class Made(NamedTuple):
+    """Sums over the target tokens of a batch."""
+
+    total: Float[Tensor, ""]
+    """What is made small."""
+    loss: Float[Tensor, ""]
+    """The cross-entropy in it, label smoothing included, detached."""
+    beside: dict[str, Tensor]
+    """What else is in it, each without its weight and detached, by its name in metrics.jsonl."""
+    reached: Float[Tensor, " B"] | None
+    """The reward of each sentence where hard attention is trained."""
+
+
+class Objective:
+    """The loss of a training batch, by a run's settings."""
+
+    def __init__(self, model: Seq2Seq, settings: TrainingConfig) -> None:
+        self._model, self._settings = model, settings
+        # Each hard focus has a baseline of its own; what they choose is rewarded together, so they are all the same.
+        self._hard = [module for module in model.modules() if isinstance(module, Hard)]
+
+    def __call__(self, batch: Batch, ratio: float = 1.0) -> Made:
+        """Run the model over a batch; `ratio` is how often it reads the right words."""
+        model, mask = self._model, batch.target_mask
+        encoded = model.encode(batch.source, batch.source_mask)
+        read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
+        taught = model.decoder.teach(read, encoded, look=self._settings.guided > 0)
+        # The output layer, a model's dearest part, never sees padding.
+        logits = model.decoder.project(taught.features[mask])
+        loss = cross_entropy(logits, batch.tokens_out[mask], self._settings.label_smoothing)
+        total, beside = self._beside(loss.total, taught, batch)
+        if taught.extras.log_prob is None:
+            return Made(total, loss.total.detach(), beside, None)
+        return self._rewarded(Made(total, loss.total.detach(), beside, None), taught, logits, batch)
+
+    def _beside(self, total: Float[Tensor, ""], taught: Taught, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        settings, beside = self._settings, {}
+        if settings.coverage_loss > 0:
+            if taught.extras.overlap is None:
+                raise ConfigError("training.coverage_loss needs a decoder that tells its coverage: set it to 0.")
+            again = coverage_loss(taught.extras.overlap, batch.target_mask)
+            total, beside["coverage_loss"] = total + settings.coverage_loss * again, again.detach()
+        if settings.guided > 0:
+            if batch.links is None:
+                raise ConfigError(NO_LINKS)
+            assert taught.weights is not None
+            astray = guided_loss(taught.weights, batch.links, settings.guided_layer, settings.guided_head)
+            total, beside["guided_loss"] = total + settings.guided * astray, astray.detach()
+        return total, beside
+
+    def _rewarded(self, made: Made, taught: Taught, logits: Float[Tensor, "N W"], batch: Batch) -> Made:
+        assert taught.extras.log_prob is not None
+        mask, settings = batch.target_mask, self._settings
+        right = torch.zeros(mask.shape, device=mask.device)
+        right[mask] = -functional.cross_entropy(logits.detach().float(), batch.tokens_out[mask], reduction="none")
+        baseline = self._hard[0].baseline[0] if self._hard else right.new_zeros(())
+        reward = reinforce(
+            taught.extras.log_prob, taught.extras.entropy, right, mask, baseline, (settings.reinforce, settings.entropy)
+        )
+        return Made(
+            made.total + reward.total, made.loss, {**made.beside, "attention_entropy": reward.entropy}, reward.reached
+        )
+
+    @torch.no_grad()
+    def settle(self, reached: list[Tensor]) -> None:
+        """Let the baselines follow the rewards of a step's sentences, once for all its batches."""
+        if reached:
+            mean = torch.cat(reached).mean()
+            for focus in self._hard:
+                focus.update(mean)
+
+    def check(self, batch: Batch) -> None:
+        """Raise a ConfigError where the model or the corpus lacks what a loss is made of, before the first step."""
+        if self._settings.guided > 0:
+            if batch.links is None:
+                raise ConfigError(NO_LINKS)
+            encoded = self._model.encode(batch.source, batch.source_mask)
+            taught = self._model.decoder.teach(batch.tokens_in, encoded, look=True)
+            assert taught.weights is not None
+            sampled = taught.extras.log_prob is not None
+            check_looks(taught.weights, sampled, self._settings.guided_layer, self._settings.guided_head)
+
+
+NO_LINKS = (
+    "training.guided needs gold alignments, and the training corpus has none: give them as a third file or column, or "
+    "set training.guided=0."
+)

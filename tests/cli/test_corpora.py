@@ -1,0 +1,169 @@
+"""Whole runs on the less common corpora: tags, plain text, words and phonemes, alignments of one's own."""
+
+import json
+
+import pytest
+
+from regard.data.pair import Pair
+from regard.decoding.translator import Translator
+
+SMALL = (
+    *("--set", "model.embedding=5", "--set", "model.encoder.width=7", "--set", "model.decoder.width=11"),
+    *("--set", "model.decoder.readout_width=5", "--set", "model.attention.width=3"),
+    *("--set", "training.steps=3", "--device", "cpu"),
+)
+LANGUAGE_MODEL = (
+    *("--set", "model.encoder.kind=none", "--set", "model.attention=none", "--set", "model.decoder.kind=luong"),
+    *("--set", "model.decoder.readout=none", "--set", "training.metric=loss"),
+)
+
+
+class TestTags:
+    @pytest.mark.parametrize("option", ["tokenizer.joint=false", "model.tie=all"])
+    def test_one_model_for_several(self, regard, here, option):
+        tagged = ("--tagged", "again=copy:40", "--tagged", "back=reverse:40")
+        valid = ("--valid-tagged", "back=reverse:valid:10")
+        kind = ("--set", "tokenizer.kind=characters", "--set", option)
+        ran = regard("train", *tagged, *valid, "--out", "model", *SMALL, *kind)
+        assert ran.code == 0, ran.err
+        lines = b"<2again> ba be\n\n<2back> ba be\n"
+        own = regard("translate", "model", "--beam", "3", stdin=lines)
+        assert (own.code, own.err) == (0, "")
+        assert len(own.lines) == 3
+        told = [regard("translate", "model", "--beam", "3", "--to", to, stdin=b"ba be\n") for to in ("again", "back")]
+        assert [own.lines[0], own.lines[2]] == [line for ran in told for line in ran.lines]
+        # What names a language keeps it.
+        assert regard("translate", "model", "--beam", "3", "--to", "back", stdin=lines).out == own.out
+        assert "<2back>" in regard("attend", "model", "ba be", "--to", "back", "--beam", "1").out
+        ran = regard("evaluate", "model", "--data", "copy:9", "--to", "again", "--beam", "1", "--json")
+        assert json.loads(ran.out)["scores"]["AER"]["count"] == 9
+        assert "already finished" in regard("train", "--resume", "--out", "model").err
+        refusals = {
+            (): "'ba be' does not tell what to write, and this model writes more than one language (again, back): "
+            "say --to again, or begin it with <2again>.",
+            ("--to", "bakc"): "This model does not write 'bakc', but again, back. Did you mean 'back'?",
+        }
+        for options, message in refusals.items():
+            ran = regard("translate", "model", *options, stdin=b"ba be\n")
+            assert (ran.code, ran.err) == (2, f"regard: {message}\n")
+
+    def test_a_model_without_tags(self, regard, trained):
+        ran = regard("translate", trained, "--to", "de", stdin=b"the dress\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "regard: This model writes one language only, so it cannot be asked for 'de': leave out --to.\n",
+        )
+
+    def test_training_that_is_refused(self, refused):
+        assert refused("train", "--tagged", "de", "--out", "m").startswith("data.tagged: 'de' is not TAG=CORPUS")
+        assert refused("train", "--tagged", "de=copy", "--data", "copy", "--out", "m") == (
+            "data.train and data.tagged are both given: give either one corpus or several with tags."
+        )
+
+
+class TestPlainText:
+    def test_a_language_model(self, regard, here):
+        (here / "a.txt").write_text("the red dress\n\nthe blue dress\n" * 20)
+        ran = regard("train", "--data", "a.txt", "--valid", "a.txt", "--out", "lm", *SMALL, *LANGUAGE_MODEL)
+        assert ran.code == 0, ran.err
+        assert "40 training pairs" in ran.err
+        report = json.loads(regard("evaluate", "lm", "--data", "a.txt", "--json").out)
+        assert [*report["scores"]] == ["perplexity"]
+        # Pairs will do as well: their sources are not read.
+        (here / "a.tsv").write_text("any thing\tthe red dress\nelse\tthe blue dress\n" * 20)
+        pairs = json.loads(regard("evaluate", "lm", "--data", "a.tsv", "--json").out)
+        assert pairs["scores"] == report["scores"]
+        ran = regard("train", "--data", "a.tsv", "--out", "other", *SMALL, *LANGUAGE_MODEL)
+        assert ran.code == 0, ran.err
+        first, second = (Translator.load(here / name) for name in ("lm", "other"))
+        assert first.tokenizers.fingerprint == second.tokenizers.fingerprint
+
+    def test_a_model_that_reads(self, refused, here, trained):
+        (here / "a.txt").write_text("the red dress\n")
+        message = (
+            "a.txt has one text a line, but this model needs pairs of source and target: give two parallel files, or "
+            "one .tsv or .jsonl file. Plain text is for language models (model.encoder.kind=none)."
+        )
+        assert refused("train", "--data", "a.txt", "--out", "model") == message
+        assert not (here / "model").exists()
+        assert refused("train", "--data", "copy:9", "--valid", "a.txt", "--out", "model") == message
+        assert refused("evaluate", trained, "--data", "a.txt") == message
+
+    def test_printed(self, regard, refused, here):
+        (here / "a.txt").write_text("the red dress\n\nblue\n")
+        assert regard("data", "a.txt").out == "the red dress\nblue\n"
+        assert regard("data", "a.txt", "--check").out == "a.txt: 2 texts\n  text: 4 words, 2.0 a line, at most 3\n"
+        assert refused("data", "a.txt", "--json") == (
+            "a.txt has one text a line, and --json is for pairs: leave it out."
+        )
+
+
+class TestPronunciations:
+    def test_letters_to_phonemes(self, regard, here):
+        (here / "g2p.tsv").write_text("READ\tR IY D\nREAD\tR EH D\nCAB\tK AE B\nBAD\tB AE D\n" * 5)
+        kinds = ("tokenizer.kind=characters", "tokenizer.target_kind=words", "tokenizer.joint=false")
+        sets = [part for kind in kinds for part in ("--set", kind)]
+        ran = regard("train", "--data", "g2p.tsv", "--valid", "g2p.tsv", "--out", "g2p", *SMALL, *sets)
+        assert ran.code == 0, ran.err
+        model = Translator.load(here / "g2p")
+        trace = model.align([Pair("CAB", "K AE B")])[0]
+        assert trace.source == ("C", "A", "B", "</s>")
+        assert trace.target == ("K", "AE", "B", "</s>")
+        apart, grouped = (
+            json.loads(regard("evaluate", "g2p", "--data", "g2p.tsv", "--json", *more).out)
+            for more in ((), ("--group",))
+        )
+        assert (apart["sentences"], grouped["sentences"]) == (20, 3)
+        assert grouped["scores"]["sequence error rate"]["count"] == 3
+
+    def test_one_vocabulary_is_refused(self, refused, here):
+        (here / "g2p.tsv").write_text("READ\tR IY D\n")
+        sets = ("--set", "tokenizer.kind=characters", "--set", "tokenizer.target_kind=words")
+        assert refused("train", "--data", "g2p.tsv", "--out", "g2p", *sets) == (
+            "tokenizer.target_kind=words beside tokenizer.kind=characters makes two vocabularies, but "
+            "tokenizer.joint=true asks for one: set tokenizer.joint=false."
+        )
+
+
+class TestAlignments:
+    def test_training_is_guided_by_a_file(self, regard, here):
+        (here / "a.en").write_text("the red dress\nthe dress\n" * 20)
+        (here / "a.fr").write_text("la robe rouge\nla robe\n" * 20)
+        (here / "links").write_text("1-1 2-3 3-2\n1-1 2p2\n" * 20)
+        files = ("--source", "a.en", "--target", "a.fr", "--alignments", "talp:links")
+        ran = regard("train", *files, "--out", "guided", *SMALL, "--set", "training.guided=0.5")
+        assert ran.code == 0, ran.err
+        index = json.loads((here / "guided" / "cache" / "train" / "cache.json").read_text())
+        assert index["aligned"] == 40
+        ran = regard("evaluate", "guided", *files, "--layer", "0", "--head", "0", "--shift", "--json")
+        assert "layer 0, head 0, looks of the step after" in json.loads(ran.out)["scores"]["AER"]["made_by"]
+
+    def test_both_directions(self, regard, refused, trained, corpus, here):
+        pairs = ("--data", corpus / "pairs.tsv")
+        ran = regard("evaluate", trained, *pairs, "--beam", "1", "--reverse-model", trained, "--json")
+        made_by = json.loads(ran.out)["scores"]["AER"]["made_by"]
+        assert "both directions merged by grow-diag-final-and" in made_by
+        ran = regard(
+            *("evaluate", trained, *pairs, "--beam", "1", "--json"),
+            *("--reverse-model", trained, "--symmetrise", "intersection"),
+        )
+        assert "merged by intersection" in json.loads(ran.out)["scores"]["AER"]["made_by"]
+        assert refused("evaluate", trained, *pairs, "--symmetrise", "union") == (
+            "--symmetrise merges the alignments of two models: give --reverse-model, too."
+        )
+        assert refused("evaluate", trained, *pairs, "--reverse-model", trained, "--symmetrise", "onion") == (
+            "No way to merge alignments named 'onion'. Did you mean 'union'? (regard list symmetrisations shows all)"
+        )
+        assert refused("evaluate", trained, *pairs, "--layer", "7") == (
+            "There is no layer 7: this model has 1, counted from 0."
+        )
+        assert refused("evaluate", trained, "--data", "dates:5", "--shift") == (
+            "There is no gold alignment to judge attention by: give one with --alignments."
+        )
+
+    def test_printed_the_other_way_round(self, regard, here):
+        (here / "a.de").write_text("das Kleid\n")
+        (here / "a.en").write_text("the red dress\n")
+        (here / "a.talp").write_text("1-1 2-3 2p2\n")
+        assert regard("data", "a.de", "a.en", "a.talp").out == "das Kleid\tthe red dress\t0-0 1p1 1-2\n"
+        assert regard("data", "a.de", "a.en", "a.talp", "--reverse").out == "the red dress\tdas Kleid\t0-0 1p1 2-1\n"

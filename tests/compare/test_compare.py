@@ -1,0 +1,264 @@
+import json
+import math
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regard.compare import Variant, scoring, work
+from regard.compare.comparison import default_baseline
+from regard.compare.job import FAILED, FINISHED, Place
+from regard.compare.tables import settings_table
+from regard.compare.variants import Terms
+from regard.config import EncoderConfig
+from regard.data.corpus import open_corpus
+from regard.decoding.translator import Translator
+from regard.errors import ConfigError, ModelError, TrainingError
+from regard.evaluation.evaluate import evaluate
+from regard.settings import assign, override
+from regard.training import loop
+
+
+def weights(folder, name):
+    return (Path(folder) / "models" / name / "model.safetensors").read_bytes()
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    """The finished comparison, to be changed."""
+    return shutil.copytree(made.folder, tmp_path / "copy")
+
+
+@pytest.fixture
+def untrainable(monkeypatch):
+    """No training may begin."""
+    monkeypatch.setattr(loop, "train", lambda *_, **__: pytest.fail("a training began"))
+
+
+def test_every_number_is_that_of_evaluate(made, make):
+    assert [row.variant for row in made.rows] == ["look", "blind"]
+    for row in made.rows:
+        folder = made.folder / "models" / row.variant
+        translator = Translator.load(folder)
+        corpus = open_corpus(["reverse:12"], "test")
+        report = evaluate(translator, corpus, data=corpus.name)
+        assert row.stat("bleu").mean == report["BLEU"].value
+        assert row.stat("chrf").mean == report["chrF"].value
+        assert row.stat("loss").mean == pytest.approx(math.log(report["perplexity"].value))
+        assert row.stat("parameters").mean == sum(p.numel() for p in translator.model.parameters())
+        assert ("AER" in report) == (row.stat("aer") is not None) == (row.variant == "look")
+        assert row.runs[0].evaluation.translations == report.translations
+        assert row.by_length() == {entry.label: (entry.count, entry.bleu) for entry in report.by_length if entry.count}
+    assert made["look"].baseline
+    assert made["look"].stat("p") is None
+    assert made["blind"].stat("difference").mean == pytest.approx(
+        made["blind"].stat("bleu").mean - made["look"].stat("bleu").mean
+    )
+
+
+def test_a_second_call_trains_and_scores_nothing(copy, make, untrainable, monkeypatch):
+    monkeypatch.setattr(scoring, "evaluate", lambda *_, **__: pytest.fail("a scoring began"))
+    found, said = make.run(copy, make.variant("look"), make.plain("blind"))
+    assert said == ["2 of 2 trainings are finished already."]
+    assert found["look"].stat("bleu") is not None
+
+
+def test_another_search_is_another_scoring_but_no_training(copy, make, untrainable):
+    greedy = Variant("look", assign(make.config, "decoding.beam", 1))
+    found, said = make.run(copy, greedy, make.plain("blind"))
+    assert "Scoring look" in said
+    assert "Scoring blind" not in said
+    assert found["look"].runs[0].evaluation.search.startswith("greedy search")
+
+
+def test_changed_settings_are_refused_with_what_changed(copy, make, untrainable):
+    other = Variant("look", override(make.config, ["model.dropout=0.5", "training.steps=9"]))
+    with pytest.raises(TrainingError) as caught:
+        make.run(copy, other, make.plain("blind"))
+    assert str(caught.value) == (
+        f"{copy} holds trainings with other settings than are asked for now:\n"
+        "  look: model.dropout: 0.2 → 0.5\n"
+        "  look: training.steps: 6 → 9\n"
+        "Leave them as they were, train these anew with --overwrite, or choose another folder."
+    )
+
+
+def test_overwrite_trains_anew_what_has_changed_and_nothing_else(copy, make):
+    other = Variant("look", assign(make.config, "model.dropout", 0.5))
+    before = (copy / "models/blind/model.safetensors").stat().st_mtime_ns
+    listener = make.listener()
+    make.run(copy, other, make.plain("blind"), overwrite=True, reporter=listener)
+    assert listener.steps == 6
+    assert (copy / "models/blind/model.safetensors").stat().st_mtime_ns == before
+    assert "dropout = 0.5" in (copy / "models/look/config.toml").read_text()
+
+
+def test_a_model_of_other_making_is_not_touched(tmp_path, make):
+    (tmp_path / "out/models/look").mkdir(parents=True)
+    (tmp_path / "out/models/look/precious").touch()
+    with pytest.raises(TrainingError, match="look: it was not made by this comparison\n"):
+        make.run(tmp_path / "out", make.variant("look"))
+    assert (tmp_path / "out/models/look/precious").exists()
+
+
+def test_what_was_interrupted_goes_on_and_ends_the_same(made, make, tmp_path):
+    stop = make.listener(at=10, action=lambda: os.kill(os.getpid(), signal.SIGINT))  # the second's fourth step
+    variants = make.variant("look"), make.plain("blind")
+    with pytest.raises(KeyboardInterrupt):
+        make.run(tmp_path / "out", *variants, reporter=stop)
+    assert Place(tmp_path / "out", "look").read().state == FINISHED
+    assert Place(tmp_path / "out", "blind").read().state == "interrupted"
+    on = make.listener()
+    _, said = make.run(tmp_path / "out", *variants, reporter=on)
+    assert on.steps == 2
+    assert said[0] == "1 of 2 trainings is finished already."
+    for name in ("look", "blind"):
+        assert weights(tmp_path / "out", name) == weights(made.folder, name)
+
+
+def test_a_variant_that_fails_is_told_of_and_loses_no_other(make, tmp_path):
+    hopeless = Variant("hopeless", override(make.config, ["data.train=nowhere.tsv", "data.valid=reverse:valid:4"]))
+    found, said = make.run(tmp_path / "out", hopeless, make.variant("look"))
+    assert [run.place.name for run in found.failed] == ["hopeless"]
+    reason = found["hopeless"].runs[0].record.reason
+    assert "nowhere.tsv" in reason
+    assert "\n" not in reason
+    assert f"hopeless failed: {reason}" in said
+    assert f"failed: {reason}" in str(found)
+    assert found["look"].stat("bleu") is not None
+    assert f"failed: {reason}" in found.page.read_text().replace("&#x27;", "'")
+    assert "The baseline hopeless did not finish, so nothing is measured against it." in found.notes
+    assert found["look"].runs[0].tested.interval is not None  # even so
+
+
+def test_a_bug_or_too_little_memory_is_a_failure_too(make, tmp_path, monkeypatch):
+    def fall(config, *_, **__):
+        raise {"a": ValueError("two\nlines"), "b": MemoryError(), "c": RuntimeError("can't allocate memory: 9")}[
+            names.pop(0)
+        ]
+
+    names = ["a", "b", "c"]
+    monkeypatch.setattr(loop, "train", fall)
+    found, _ = make.run(tmp_path, *(make.variant(name) for name in names))
+    reasons = [run.record.reason for run in found.failed]
+    memory = "out of memory: take a smaller model or training.batch_tokens"
+    assert reasons == ["ValueError: two lines", memory, memory]
+    assert "Traceback" in (tmp_path / "logs/a.log").read_text()
+
+
+def test_what_failed_is_tried_again(make, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train", lambda *_, **__: (_ for _ in ()).throw(ModelError("not today")))
+        found, _ = make.run(tmp_path, make.variant("look"))
+        assert found.failed[0].record.reason == "not today"
+    found, _ = make.run(tmp_path, make.variant("look"))
+    assert not found.failed
+
+
+def test_settings_that_cannot_be_followed_are_refused_before_anything_is_trained(make, tmp_path, untrainable):
+    with pytest.raises(ConfigError, match=r"^training\.batch_tokens is 0"):
+        make.run(tmp_path / "out", make.variant("look"), make.variant("wrong", batch_tokens=0))
+
+
+def test_seeds_give_means_and_spreads(make, tmp_path):
+    terms = replace(make.terms, seeds=(1, 2), baseline="blind")
+    found, _ = make.run(tmp_path, make.variant("look", steps=2), make.plain("blind"), terms=terms)
+    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == [
+        "blind-seed1", "blind-seed2", "look-seed1", "look-seed2",
+    ]  # fmt: skip
+    stat = found["look"].stat("chrf")
+    one, two = (run.evaluation.value("chrF") for run in found["look"].runs)
+    assert stat.mean == pytest.approx((one + two) / 2)
+    assert stat.spread == pytest.approx(abs(one - two) / math.sqrt(2))
+    assert len(found["look"].stat("p").values) == 2
+    assert "of 2" in str(found)
+    assert "look-seed2" in found.markdown.read_text()
+    results = json.loads(found.results.read_text())
+    assert results["seeds"] == [1, 2]
+    assert results["variants"][0]["measures"]["chrf"] == {
+        "mean": pytest.approx(stat.mean), "spread": pytest.approx(stat.spread), "runs": 2,
+    }  # fmt: skip
+
+
+def test_minutes_become_steps_by_a_trial(make, tmp_path, monkeypatch):
+    """The clock is the trial's own log, so only the arithmetic is looked at: 3 steps in 0.02 min at 2.5 steps/s."""
+    lines = [{"step": 10, "steps_per_second": 99.0}, *({"step": n, "steps_per_second": 2.5} for n in (20, 30, 40))]
+    monkeypatch.setattr(work, "read_metrics", lambda path: lines)
+    monkeypatch.setattr(work, "TRIAL", 4)
+    variant = make.variant("look", steps=0, validate_every=0)
+    found, said = make.run(tmp_path, variant, terms=replace(make.terms, minutes=0.02))
+    assert "look: 2.5 steps/s, so 3 steps in 1 s" in said
+    assert found["look"].stat("steps").mean == 3
+    assert list((tmp_path / "models").iterdir()) == [tmp_path / "models/look"]
+    monkeypatch.setattr(loop, "train", lambda *_, **__: pytest.fail("a training began"))
+    make.run(tmp_path, variant, terms=replace(make.terms, minutes=0.02))
+    with pytest.raises(TrainingError, match=r"  look: minutes: 0\.02 → 3\n"):
+        make.run(tmp_path, variant, terms=replace(make.terms, minutes=3))
+
+
+def test_without_a_test_corpus_the_validation_is_scored_and_said(make, tmp_path):
+    lines = [f"{pair.source}\t{pair.target}\n" for pair in open_corpus(["copy:40"])]
+    (tmp_path / "t.tsv").write_text("".join(lines[:30]))
+    (tmp_path / "v.tsv").write_text("".join(lines[30:]))
+    data = [f"data.train={tmp_path}/t.tsv", f"data.valid={tmp_path}/v.tsv", "training.steps=2"]
+    found, _ = make.run(tmp_path / "out", Variant("look", override(make.config, data)), terms=Terms())
+    assert any(note.startswith("There was no test corpus: all are scored on the validation") for note in found.notes)
+    assert found["look"].runs[0].evaluation.sentences == 10
+
+
+def test_a_language_model_has_a_loss_and_dashes(made, make, tmp_path, monkeypatch):
+    """Whatever reads nothing is scored by its perplexity alone; the model here only says that it reads nothing."""
+    from regard.models.seq2seq import Seq2Seq
+
+    monkeypatch.setattr(Seq2Seq, "reads", property(lambda self: False))
+    place = Place(shutil.copytree(made.folder, tmp_path / "copy"), "look")
+    (place.model / "evaluation.json").unlink()
+    evaluation = scoring.score(place.model, place.read().job)
+    assert list(evaluation.scores) == ["perplexity"]
+    assert evaluation.loss is not None
+    found, _ = make.run(tmp_path / "copy", make.variant("look"), make.plain("blind"))
+    assert found["look"].stat("bleu") is None
+    assert found["look"].stat("loss") is not None
+    assert "The baseline look does not translate, so nothing is measured against it." in found.notes
+    assert "p: " not in found.markdown.read_text()
+    line = next(line for line in str(found).splitlines() if line.startswith("look"))
+    assert line.count("–") == 3  # BLEU, chrF and the speed of translating; the baseline has neither Δ nor p
+
+
+def test_jobs_in_processes_of_their_own_end_the_same(made, make, tmp_path):
+    """Two at a time; one of them fails, and the other is as if it had been alone."""
+    hopeless = Variant("hopeless", override(make.config, ["data.train=nowhere.tsv", "data.valid=reverse:valid:4"]))
+    found, said = make.run(tmp_path, make.variant("look"), hopeless, jobs=2)
+    assert [run.record.state for row in found.rows for run in row.runs] == [FINISHED, FAILED]
+    assert weights(tmp_path, "look") == weights(made.folder, "look")
+    assert "[1/2] look" in said
+    assert any(line.startswith("look: step 6 · ") for line in said)
+    assert "look: Finished after 6 steps" in "\n".join(said)
+    assert "step 6 · " in (tmp_path / "logs/look.log").read_text()
+    assert "Up to 2 trainings ran at a time: each was slower than it is alone." in found.notes
+
+
+def test_parts_of_other_widths_are_told_as_settings_that_differ(make, tmp_path):
+    wide = Variant("wide", replace(make.config, model=replace(make.config.model, encoder=EncoderConfig(width=11))))
+    found, _ = make.run(
+        tmp_path, make.variant("look", steps=1), Variant("wide", assign(wide.config, "training.steps", 1))
+    )
+    text = found.markdown.read_text()
+    assert "| model.encoder.width | 7 | 11 |" in text
+    assert "batch_tokens" not in text.partition("## Settings that differ")[2]
+
+
+def test_of_a_group_that_one_has_not_only_the_group_is_told(made):
+    table = settings_table(made.rows)
+    assert [[cell.text for cell in row] for row in table.rows] == [["model.attention", "–", "none"]]
+    assert settings_table(made.rows[:1]) is None
+
+
+def test_a_language_model_is_no_baseline_unless_it_is_named(make):
+    model = replace(make.config.model, encoder=EncoderConfig(kind="none"))
+    variants = [Variant("lm", replace(make.config, model=model)), make.variant("look")]
+    assert default_baseline(variants) == "look"
+    assert default_baseline(variants[:1]) == "lm"
