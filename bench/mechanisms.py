@@ -43,17 +43,24 @@ from regard.viz.trace import AttentionTrace
 DOCS = Path(__file__).parents[1] / "docs" / "mechanisms"
 IMAGES = DOCS.parent / "images" / "mechanisms"
 SENTENCE = "the red dress that my sister bought yesterday is not in the small room"
-TEST = "phrasebook:300"
+TEST = "phrasebook:200"
 HEADS = ("model.attention.heads=4", "model.attention.score=scaled-dot")
+RECURRENT = ("data.train=phrasebook:40000", "training.steps=800", "training.validate_every=800")
 TRANSFORMER = (
+    *RECURRENT,
     "tokenizer.vocabulary=2000",
     "tokenizer.joint=false",
-    "data.train=phrasebook:80000",
+    "model.embedding=128",
+    "model.encoder.width=128",
+    "model.encoder.layers=2",
+    "model.encoder.feed_forward=256",
+    "model.decoder.width=128",
+    "model.decoder.layers=2",
+    "model.decoder.feed_forward=256",
     "model.dropout=0.0",
     "model.tie=output",
-    "training.batch_tokens=2000",
-    "training.steps=1500",
-    "training.validate_every=1500",
+    "training.batch_tokens=1500",
+    "training.learning_rate=0.003",
     "training.epochs=100",
     "training.patience=0",
 )
@@ -69,7 +76,7 @@ class Mechanism:
     described: Any
     """The class whose docstring has the equation."""
     changes: tuple[str, ...]
-    base: Callable[[], Config] = configuration
+    base: Callable[[], Config] = lambda: override(configuration(), RECURRENT)
     inside: bool = False
     """Whether it is at work where the encoder looks at itself."""
 
