@@ -1,6 +1,6 @@
 """Split a file of pronunciations by word into train.tsv, valid.tsv and test.tsv.
 
-    python recipes/g2p_split.py ../shared/data/g2p/g014b2b.train.gz data/g2p
+    python recipes/g2p_split.py g014b2b.train.gz data/g2p
 
 A line is a word, a tab and its phonemes, with a line for each pronunciation. Which part a word belongs to is decided by
 a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One

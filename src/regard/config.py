@@ -11,7 +11,7 @@ class DataConfig:
     """Where the sentence pairs come from, and which are too long."""
 
     train: tuple[str, ...] = ()
-    """Training corpus: two parallel files (a third has alignments), a .tsv, .jsonl or .txt file, or an embedded name."""
+    """Training corpus: two parallel files (a third: alignments), a .tsv, .jsonl or .txt file, or an embedded name."""
     valid: tuple[str, ...] = ()
     """Validation corpus, in the same forms; for an embedded corpus its held-out part is the default."""
     tagged: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class TrainingConfig:
     steps: int = 0
     """Most steps; 0 for as many as the epochs give."""
     precision: str = "float32"
-    """float32, or bfloat16 (autocast)."""
+    """float32; tf32, which lets a GPU round the factors of its products to 10 bits; or bfloat16 (autocast)."""
     average: str = "none"
     """Weight averaging: none, last (the mean of the last checkpoints), best (of the best ones) or ema (exponential)."""
     average_last: int = 5

@@ -77,7 +77,9 @@ def test_completion_is_offered_in_a_shell():
     asked = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": "regard train --set data.", "COMP_CWORD": "3"}
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'regard'; from regard.cli.main import run; run()"]
     ran = process(env={**ENVIRONMENT, **asked}, program=program)
-    assert ran.stdout.decode().split() == ["data.train=", "data.valid=", "data.tagged=", "data.valid_tagged=", "data.max_length="]
+    assert ran.stdout.decode().split() == [
+        f"data.{name}=" for name in ("train", "valid", "tagged", "valid_tagged", "max_length")
+    ]
 
 
 def test_a_reader_that_leaves_is_not_an_error_to_talk_about(tmp_path):

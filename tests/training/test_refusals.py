@@ -247,7 +247,7 @@ def test_all_checkpoints_damaged(begun):
         ({"average": "emma"}, "No weight averaging named 'emma'. Did you mean 'ema'? (regard list averages shows all)"),
         (
             {"precision": "bfloat"},
-            "training.precision is 'bfloat'; it must be one of float32, bfloat16. Did you mean 'bfloat16'?",
+            "training.precision is 'bfloat'; it must be one of float32, tf32, bfloat16. Did you mean 'bfloat16'?",
         ),
         ({"metric": "ter"}, "training.metric is 'ter'; it must be one of bleu, loss."),
         ({"device": "gpu"}, "training.device is 'gpu'; it must be one of auto, cpu, cuda."),

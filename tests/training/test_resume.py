@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import tiny_run
+import torch
 from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
 STEPS = 9
@@ -186,6 +187,14 @@ def test_without_a_validation_corpus_the_last_model_is_the_one_to_use(tmp_path, 
     assert (result.best_step, result.best_score, result.end) == (None, None, "epochs")
     files = contents(tmp_path / "run")
     assert files["model.safetensors"] == files["state/step-00000009/weights.safetensors"]
+
+
+def test_tf32_is_float32_without_a_gpu(tmp_path):
+    for precision in ("float32", "tf32"):
+        train(settings(precision=precision, epochs=1), tmp_path / precision)
+    plain, coarse = (contents(tmp_path / precision)["model.safetensors"] for precision in ("float32", "tf32"))
+    assert plain == coarse
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_bfloat16_resumes_too(tmp_path):

@@ -143,9 +143,14 @@ def score_table(rows: Sequence[Row]) -> Table:
     for name, score in made.items():
         digits = 4 if score["rate"] else 2
         stats = [row.score(name) for row in rows if row.finished]
-        cells = [Cell(NONE) if stat is None else Cell(f"{stat.mean:.{digits}f}", stat.mean) for stat in stats]
+        cells = [Cell(NONE) if stat is None else Cell(_with_spread(stat, digits), stat.mean) for stat in stats]
         lines.append((Cell(name), *cells, Cell(score["made_by"])))
     return Table((*columns, Column("made by", numbers=False)), tuple(lines))
+
+
+def _with_spread(stat: Stat, digits: int) -> str:
+    spread = "" if stat.spread is None else f" ± {stat.spread:.{digits}f}"
+    return f"{stat.mean:.{digits}f}{spread}"
 
 
 def run_table(rows: Sequence[Row]) -> Table:

@@ -18,7 +18,7 @@ from regard.training.material import NOTHING
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "tf32", "bfloat16")
 METRICS = ("bleu", "loss")
 DEVICES = ("auto", "cpu", "cuda")
 

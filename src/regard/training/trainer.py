@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +128,7 @@ class Trainer:
         self._started = time.perf_counter() - self.place.seconds
         self.metrics = Metrics(self.folder / METRICS, self.place.step)
         try:
-            with Interruption() as interruption:
+            with self._products(), Interruption() as interruption:
                 return self._loop(interruption)
         finally:
             self.metrics.close()
@@ -197,9 +197,20 @@ class Trainer:
         return Gradient(loss, tokens, length, dict(zip(names, beside, strict=True)), reached)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
+        if self.settings.precision != "bfloat16":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    @contextlib.contextmanager
+    def _products(self) -> Iterator[None]:
+        """Let the products of a GPU be as coarse as was asked for, and as fine as they were again afterwards."""
+        before = torch.get_float32_matmul_precision()
+        if self.settings.precision == "tf32" and self.device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     def _not_finite(self, what: str, step: int, epoch: int) -> TrainingError:
         kept = (

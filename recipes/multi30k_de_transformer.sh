@@ -1,0 +1,6 @@
+#!/bin/sh
+# Multi30k, English to German, transformer, three seeds. Expected scores, time and hardware: recipes/README.md.
+# REGARD_DATA=data recipes/multi30k_de_transformer.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 3]]
+out=${1:-models/multi30k-de-transformer}
+[ $# -gt 0 ] && shift
+exec sh "$(dirname "$0")/multi30k.sh" de transformer "$out" "$@"
