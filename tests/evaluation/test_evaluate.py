@@ -165,10 +165,10 @@ def test_alignments_that_cannot_be_judged():
     assert str(error.value) == "There is no gold alignment to judge attention by: give one with --alignments."
     with pytest.raises(DataError) as error:
         evaluate(make(attention=False), PAIRS, beam=1, reading=Reading())
-    assert str(error.value) == "There are no links to judge: this model has no attention."
+    assert str(error.value) == "There are no links: this model has no attention."
     with pytest.raises(DataError) as error:
         evaluate(make(), PAIRS, beam=1, reverse=make(attention=False))
-    assert str(error.value) == "There are no links to judge: one of the models has no attention."
+    assert str(error.value) == "There are no links: one of the models has no attention."
 
 
 def test_a_model_of_several_languages_is_told_which():

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,21 +11,24 @@ from regard.cli.options import (
     Beam,
     Data,
     Device,
+    Head,
+    Layer,
     Model,
+    ReverseModel,
     Search,
+    Shift,
     Source,
+    Symmetrise,
     Target,
     To,
     With,
+    alignment_reading,
     check_at_least,
     check_target,
     corpus_parts,
     search_options,
 )
 from regard.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from regard.evaluation.alignment import Reading
 
 
 def evaluate(
@@ -43,22 +46,11 @@ def evaluate(
             help="Gold word alignments beside --source and --target (i-j, ipj; talp:FILE if counted from 1).",
         ),
     ] = None,
-    layer: Annotated[
-        int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0.  [default: the mean]")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(metavar="N", help="Alignments of this head, from 0.  [default: the mean]")
-    ] = None,
-    shift: Annotated[
-        bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
-    ] = False,
-    reverse_model: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
-    ] = None,
-    symmetrise: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="How: regard list symmetrisations.  [default: grow-diag-final-and]"),
-    ] = None,
+    layer: Layer = None,
+    head: Head = None,
+    shift: Shift = False,
+    reverse_model: ReverseModel = None,
+    symmetrise: Symmetrise = None,
     group: Annotated[
         bool, typer.Option("--group", help="Score each source once, against all targets it has in the corpus.")
     ] = False,
@@ -99,7 +91,7 @@ def evaluate(
     for path in (plot, translations):
         if path is not None:
             check_target(path)
-    reading = _reading(layer, head, shift, reverse_model, symmetrise)
+    reading = alignment_reading(layer, head, shift, reverse_model, symmetrise)
     corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
     translator = Translator.load([model, *(with_ or [])], device)
     if not translator.model.reads and (plot is not None or translations is not None):
@@ -128,18 +120,3 @@ def evaluate(
         for note in by_length(series, plot, title=f"{corpus.name}, {report.sentences:,} sentences"):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {plot}", err=True)
-
-
-def _reading(
-    layer: int | None, head: int | None, shift: bool, reverse_model: Path | None, symmetrise: str | None
-) -> "Reading | None":
-    """Return how alignments are to be read off; None where nothing was said of it."""
-    if symmetrise is not None and reverse_model is None:
-        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
-    if layer is None and head is None and not shift and reverse_model is None:
-        return None
-    from regard.evaluation.alignment import MERGE, Reading
-    from regard.evaluation.symmetrise import symmetrisations
-
-    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
-    return Reading(layer, head, shift, symmetrise or MERGE)

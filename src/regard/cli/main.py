@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from regard import __version__
+from regard.cli.align import align
 from regard.cli.attend import attend
 from regard.cli.compare import compare
 from regard.cli.data import data
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "translate": translate,
     "evaluate": evaluate,
     "attend": attend,
+    "align": align,
     "compare": compare,
     "list": list_parts,
     "data": data,

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from regard.cli.completion import decoding_assignments, devices
 from regard.config import Config, DecodingConfig
 from regard.errors import ConfigError, DataError, DisplayError
 from regard.settings import override
+
+if TYPE_CHECKING:
+    from regard.evaluation.alignment import Reading
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
 With = Annotated[
@@ -43,6 +46,17 @@ Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target sid
 Color = Annotated[
     bool | None,
     typer.Option("--color/--no-color", help="Draw in colour.  [default: on a terminal]", show_default=False),
+]
+Layer = Annotated[int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0.  [default: the mean]")]
+Head = Annotated[int | None, typer.Option(metavar="N", help="Alignments of this head, from 0.  [default: the mean]")]
+Shift = Annotated[
+    bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
+]
+ReverseModel = Annotated[
+    Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
+]
+Symmetrise = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How: regard list symmetrisations.  [default: grow-diag-final-and]")
 ]
 
 
@@ -89,3 +103,18 @@ def wants_color(asked: bool | None) -> bool:
     if asked is not None:
         return asked
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def alignment_reading(
+    layer: int | None, head: int | None, shift: bool, reverse_model: Path | None, symmetrise: str | None
+) -> "Reading | None":
+    """Return how alignments are to be read off; None where nothing was said of it."""
+    if symmetrise is not None and reverse_model is None:
+        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
+    if layer is None and head is None and not shift and reverse_model is None:
+        return None
+    from regard.evaluation.alignment import MERGE, Reading
+    from regard.evaluation.symmetrise import symmetrisations
+
+    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
+    return Reading(layer, head, shift, symmetrise or MERGE)

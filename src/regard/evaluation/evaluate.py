@@ -1,11 +1,12 @@
 """All there is to say about a model and a corpus."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from regard.config import DecodingConfig
-from regard.data.pair import Alignment, Links, Pair
+from regard.data.pair import Links, Pair
 from regard.data.tokenizers.tagged import without_tag
 from regard.decoding.search import in_words
 from regard.decoding.translator import Translator
@@ -127,26 +128,39 @@ def alignment(
     gold = [pair for pair in pairs if pair.alignment is not None]
     if asked and not gold:
         raise DataError("There is no gold alignment to judge attention by: give one with --alignments.")
-    judged: list[tuple[Links, Alignment]] = []
-    for start in range(0, len(gold), CHUNK):
-        chunk = gold[start : start + CHUNK]
-        found = _links(translator, chunk, batch_size, reading)
-        if found is None and not asked:
-            return []
-        if reverse is not None:
-            turned = _links(reverse, [_turned(pair, translator) for pair in chunk], batch_size, reading)
-            found = (
-                None
-                if found is None or turned is None
-                else [merged(*both, reading.symmetrise) for both in zip(found, turned, strict=True)]
-            )
-        if found is None:
-            which = "this model" if reverse is None else "one of the models"
-            raise DataError(f"There are no links to judge: {which} has no attention.")
-        judged += [(own, pair.alignment) for own, pair in zip(found, chunk, strict=True) if pair.alignment is not None]
+    if not asked and gold and _links(translator, gold[:1], batch_size, reading) is None:
+        return []
+    found = align(translator, gold, batch_size, reading, reverse)
+    judged = [(own, pair.alignment) for own, pair in zip(found, gold, strict=True) if pair.alignment is not None]
     if not any(found or right.sure for found, right in judged):
         return []
     return [alignment_error_rate(judged, reading.words(both=reverse is not None))]
+
+
+def align(
+    translator: Translator,
+    pairs: Iterable[Pair],
+    batch_size: int = 64,
+    reading: Reading | None = None,
+    reverse: Translator | None = None,
+) -> Iterator[Links]:
+    """Yield the links between the words of each pair, read off where the model looks while it writes the target.
+
+    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says.
+    """
+    reading, waiting = reading or Reading(), iter(pairs)
+    while chunk := list(islice(waiting, CHUNK)):
+        found = _links(translator, chunk, batch_size, reading)
+        turned = None
+        if reverse is not None:
+            turned = _links(reverse, [_turned(pair, translator) for pair in chunk], batch_size, reading)
+        if found is None or (reverse is not None and turned is None):
+            which = "this model" if reverse is None else "one of the models"
+            raise DataError(f"There are no links: {which} has no attention.")
+        if turned is None:
+            yield from found
+        else:
+            yield from (merged(*both, reading.symmetrise) for both in zip(found, turned, strict=True))
 
 
 def _links(translator: Translator, pairs: Sequence[Pair], batch_size: int, reading: Reading) -> list[Links] | None:

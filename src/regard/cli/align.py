@@ -1,0 +1,55 @@
+"""`regard align`."""
+
+from regard.cli.options import (
+    Batch,
+    Data,
+    Device,
+    Head,
+    Layer,
+    Model,
+    ReverseModel,
+    Shift,
+    Source,
+    Symmetrise,
+    Target,
+    With,
+    alignment_reading,
+    check_at_least,
+    corpus_parts,
+)
+from regard.errors import DataError
+
+
+def align(
+    model: Model,
+    with_: With = None,
+    data: Data = None,
+    source: Source = None,
+    target: Target = None,
+    layer: Layer = None,
+    head: Head = None,
+    shift: Shift = False,
+    reverse_model: ReverseModel = None,
+    symmetrise: Symmetrise = None,
+    batch: Batch = 64,
+    device: Device = "auto",
+) -> None:
+    """Align the words of sentence pairs by where a model looks.
+
+    One line for each pair, such as 0-0 1-2 2-1: source word, target word, counted from 0 (Pharaoh's form). It can be
+    given back to regard train --alignments, to guide the attention of another model.
+    """
+    check_at_least(1, batch=batch)
+    parts = corpus_parts(data, source, target)
+    if not parts:
+        raise DataError("There is nothing to align: give --data, or --source and --target.")
+    from regard.data.corpus import for_model, open_corpus
+    from regard.decoding.translator import Translator
+    from regard.evaluation.evaluate import align as run
+
+    reading = alignment_reading(layer, head, shift, reverse_model, symmetrise)
+    corpus = open_corpus(parts)
+    translator = Translator.load([model, *(with_ or [])], device)
+    reverse = None if reverse_model is None else Translator.load(reverse_model, device)
+    for links in run(translator, for_model(corpus, translator.model.reads), batch, reading, reverse):
+        print(" ".join(f"{source}-{target}" for source, target in sorted(links)), flush=True)
