@@ -79,3 +79,21 @@ def test_the_shell_offers_what_begins_so():
     assert {"decoding.method=", "decoding.top_k="} <= {name for name, _ in completion.decoding_assignments("")}
     assert completion.decoding_assignments("training.") == []
     assert completion.devices("c") == ["cpu", "cuda"]
+
+
+def test_the_shell_offers_values_that_have_names():
+    assert completion.assignments("model.attention.score=co") == [
+        ("model.attention.score=concat", ""),
+        ("model.attention.score=cosine", ""),
+    ]
+    assert [name for name, _ in completion.decoding_assignments("decoding.method=m")] == ["decoding.method=mbr"]
+    assert completion.assignments("model.variational=t") == [("model.variational=true", "")]
+    assert completion.assignments("training.epochs=") == completion.assignments("trainin.epochs=") == []
+
+
+@pytest.mark.parametrize("setting", completion.NAMED)
+def test_the_values_offered_are_those_registered(setting):
+    places = {place.rpartition(":")[2]: place for place in KINDS.values()}
+    module, _, name = places[completion.NAMED[setting]].partition(":")
+    registered = getattr(importlib.import_module(module), name)
+    assert sorted(value.partition("=")[2] for value, _ in completion.assignments(f"{setting}=")) == sorted(registered)

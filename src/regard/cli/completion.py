@@ -1,9 +1,37 @@
 """What the shell offers when Tab is pressed (`regard --install-completion`); quick, since it imports no torch."""
 
+import re
+from pathlib import Path
+
 from regard.presets import presets
-from regard.settings import describe
+from regard.settings import Setting, describe
 
 Choices = list[tuple[str, str]]
+
+NAMED = {
+    "model.attention.score": "scores",
+    "model.attention.reach": "reaches",
+    "model.attention.focus": "focuses",
+    "model.attention.coverage": "coverages",
+    "model.self_attention.score": "scores",
+    "model.self_attention.reach": "reaches",
+    "model.self_attention.focus": "focuses",
+    "model.positions": "positions",
+    "model.encoder.kind": "encoders",
+    "model.encoder.cell": "cells",
+    "model.decoder.kind": "decoders",
+    "model.decoder.cell": "cells",
+    "model.decoder.readout": "readouts",
+    "tokenizer.kind": "kinds",
+    "tokenizer.target_kind": "kinds",
+    "training.optimizer": "optimizers",
+    "training.schedule": "schedules",
+    "training.average": "averages",
+    "training.teacher_forcing_schedule": "forcings",
+    "decoding.method": "methods",
+    "decoding.mbr_metric": "utilities",
+}
+"""Settings whose value is the name of a part, and the registry that has it."""
 
 
 def preset_names(incomplete: str) -> Choices:
@@ -12,8 +40,23 @@ def preset_names(incomplete: str) -> Choices:
 
 
 def assignments(incomplete: str) -> Choices:
-    """Offer settings, ready for a value."""
-    return [(f"{setting.name}=", setting.help) for setting in describe() if setting.name.startswith(incomplete)]
+    """Offer settings, ready for a value; once one is named, the values it can have, where they have names."""
+    name, equals, begun = incomplete.partition("=")
+    if not equals:
+        return [(f"{setting.name}=", setting.help) for setting in describe() if setting.name.startswith(incomplete)]
+    known = [setting for setting in describe() if setting.name == name]
+    return [(f"{name}={value}", "") for setting in known for value in _values(setting) if value.startswith(begun)]
+
+
+def _values(setting: Setting) -> list[str]:
+    """Find the names that a setting can have, as the source registers them: to import it would take seconds."""
+    if setting.type == "true or false":
+        return ["true", "false"]
+    if setting.name not in NAMED:
+        return []
+    entry = re.compile(rf'^@{NAMED[setting.name]}\.register\("([^"]+)"\)', re.MULTILINE)
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return [name for file in files for name in entry.findall(file.read_text(encoding="utf-8"))]
 
 
 def decoding_assignments(incomplete: str) -> Choices:
