@@ -167,15 +167,16 @@ class Attention(nn.Module):
     def _look_at_all(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
         """Look at every key with every query."""
         heads, steps = queries.shape[1:3]
-        at = torch.arange(carry.position, carry.position + steps, device=queries.device)
-        where = torch.arange(memory.mask.shape[1], device=queries.device)[None]
-        pairs = self.reach.allowed(at, where)
-        allowed = memory.mask[:, None, None]
-        allowed = allowed if pairs is None else allowed & pairs
+        allowed, places = memory.mask[:, None, None], None
+        if not self.reach.sees_all or self._adds_positions():
+            at = torch.arange(carry.position, carry.position + steps, device=queries.device)
+            places = at, torch.arange(memory.mask.shape[1], device=queries.device)[None]
+            pairs = self.reach.allowed(*places)
+            allowed = allowed if pairs is None else allowed & pairs
         scores = self.score(queries, repeat(memory.keys, heads))
-        focused = self._focused(scores, queries, (at, where), allowed, carry)
+        focused = self._focused(scores, queries, places, allowed, carry)
         context = focused.weights.to(memory.values.dtype) @ repeat(memory.values, heads)
-        return _Looked(self._with_places(context, focused, (at, where)), focused.weights, focused)
+        return _Looked(self._with_places(context, focused, places), focused.weights, focused)
 
     def _look_in_blocks(
         self,
@@ -220,23 +221,28 @@ class Attention(nn.Module):
         self,
         scores: Float[Tensor, "B H T N"],
         queries: Float[Tensor, "B H T Q"],
-        places: Places,
+        places: Places | None,
         allowed: Bool[Tensor, "B 1 #T N"],
         carry: Carry,
     ) -> Focused:
         """Make weights of scores, to which positions may add."""
         if self.position is not None and self.position.adds:
+            assert places is not None
             at, where = places
             scores = scores + self.position.bias(queries, where - at[:, None], self.score)
         focused: Focused = self.focus(self._cooled(scores), allowed, carry.last)
         return focused
 
+    def _adds_positions(self) -> bool:
+        return self.position is not None and self.position.adds
+
     def _with_places(
-        self, context: Float[Tensor, "B H T V"], focused: Focused, places: Places
+        self, context: Float[Tensor, "B H T V"], focused: Focused, places: Places | None
     ) -> Float[Tensor, "B H T V"]:
         """Add to contexts what positions add to values."""
         if self.position is None or not self.position.adds:
             return context
+        assert places is not None
         at, where = places
         seen = self.position.seen(focused.weights, where - at[:, None])
         return context if seen is None else context + seen
@@ -280,17 +286,17 @@ class Attention(nn.Module):
 
     def _fusible(self) -> bool:
         """Whether torch's own fused attention computes the same."""
-        plain_position = self.position is None or not self.position.adds
         plain_reach = type(self.reach).blocks is Reach.blocks
         plain_focus = type(self.focus) is Softmax and self.temperature == 1.0 and self.log_temperature is None
-        return type(self.score) is ScaledDot and plain_reach and plain_focus and plain_position
+        return type(self.score) is ScaledDot and plain_reach and plain_focus and not self._adds_positions()
 
     def _look_fused(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
         steps, device = queries.shape[2], queries.device
-        at = torch.arange(carry.position, carry.position + steps, device=device)
-        pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
         allowed = memory.mask[:, None, None]
-        allowed = allowed if pairs is None else allowed & pairs
+        if not self.reach.sees_all:
+            at = torch.arange(carry.position, carry.position + steps, device=device)
+            pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
+            allowed = allowed if pairs is None else allowed & pairs
         # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
         some = allowed.any(dim=-1, keepdim=True)
         keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])

@@ -139,6 +139,11 @@ class Reach(nn.Module):
         super().__init__()
         self.causal = sizes.causal
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether every query may look at every key, so that positions need not be asked."""
+        return not self.causal and type(self).allowed is Reach.allowed
+
     def blocks(self, first: int, steps: int, size: int, device: torch.device) -> tuple[Blocks, ...]:
         """Cut `steps` queries into blocks, given `size` keys; nothing, if every query looks at nearly every key.
 

@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from regard.shapes import Float, Tensor
 
@@ -18,6 +19,8 @@ class HeadLinear(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T E"]:
         """Map each head's inputs."""
+        if self.heads == 1:
+            return functional.linear(inputs, self.weight)
         # Not `@`, which would copy the weights for each row of the batch.
         return torch.einsum("bhtd,hed->bhte", inputs, self.weight.view(self.heads, -1, inputs.shape[-1]))
 

@@ -75,9 +75,9 @@ class GRU(Cell):
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
         width = state.hidden.shape[-1]
-        input_rz, input_new = inputs[:, : 2 * width], inputs[:, 2 * width :]
-        recurrent = self.recurrent(state.hidden)
-        hidden_rz, hidden_new = recurrent[:, : 2 * width], recurrent[:, 2 * width :]
+        # Split, not sliced: going back, a split is one concatenation, a slice three kernels.
+        input_rz, input_new = torch.split(inputs, [2 * width, width], dim=-1)
+        hidden_rz, hidden_new = torch.split(self.recurrent(state.hidden), [2 * width, width], dim=-1)
         reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
         # Autocast computes the gates in half precision, while a state that is carried on may be in full.
@@ -110,8 +110,8 @@ class LSTM(Cell):
         assert state.memory is not None
         width = state.hidden.shape[-1]
         sums = inputs + self.recurrent(state.hidden)
-        admit, forget = torch.sigmoid(sums[:, : 2 * width]).chunk(2, dim=-1)
-        new, emit = sums[:, 2 * width :].chunk(2, dim=-1)
+        gates, new, emit = torch.split(sums, [2 * width, width, width], dim=-1)
+        admit, forget = torch.sigmoid(gates).chunk(2, dim=-1)
         memory = torch.addcmul(forget * state.memory, admit, torch.tanh(new))
         memory = memory if transferred is None else memory + transferred
         return CellState(torch.sigmoid(emit) * torch.tanh(memory), memory)
