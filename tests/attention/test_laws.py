@@ -160,10 +160,11 @@ def test_every_pair_of_parts_that_has_a_meaning_is_swept():
         refused = {("location", reach) for reach in reaches if not reaches[reach].of_another} if one == 0 else set()
         refused |= {(reach, "monotonic") for reach in reaches if reach != "global"}
         assert set(itertools.product(names[one], names[other])) - pairs <= refused
-    for kind in ("heads", "groups", "coverage", "learn_temperature", "values", "temperature"):
-        for part in ("score", "reach", "focus"):
-            dealt = {(getattr(c.config, part), getattr(c.config, kind)) for c in CASES if c.config.score != "location"}
-            assert len({value for _, value in dealt}) > 1
+    for kind in ("heads", "groups", "learn_temperature", "temperature"):
+        for part, registry in (("score", scores), ("reach", reaches), ("focus", focuses)):
+            for name in registry:
+                dealt = {getattr(c.config, kind) for c in CASES if getattr(c.config, part) == name}
+                assert len(dealt) > 1, (kind, name)
     assert {c.position for c in CASES} == {"none", *positions}
     assert {c.config.coverage for c in CASES} == {"none", *coverages}
     for registry, part in ((scores, "score"), (reaches, "reach"), (focuses, "focus")):

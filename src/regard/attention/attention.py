@@ -124,7 +124,9 @@ class Attention(nn.Module):
     def _one_by_one(self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry) -> Attended:
         batch, size = memory.mask.shape
         heads = 1 if self.heads is None else self.heads.heads
-        nothing = memory.values.new_zeros(batch, heads, size)
+        # In float32 at least: a sum of many small weights.
+        kind = torch.promote_types(memory.values.dtype, torch.float32)
+        nothing = memory.values.new_zeros(batch, heads, size, dtype=kind)
         carry = carry if carry.covered is not None else Carry(carry.position, None, nothing)
         attended = []
         for t in range(query.shape[1]):

@@ -153,3 +153,11 @@ def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:
         if int(at) == layer:
             found.append(int(head))
     return tuple(sorted(set(found)))
+
+
+def check_pruned(config: AttentionConfig, name: str, layers: int) -> None:
+    """Refuse heads of layers that do not exist; heads themselves are checked where attention is built."""
+    for text in config.pruned:
+        layer = text.partition(".")[0]
+        if layer.isdigit() and int(layer) >= layers:
+            raise ConfigError(f"{name}.pruned holds {text!r}, but the last layer is {layers - 1}, counted from 0.")

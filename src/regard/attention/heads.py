@@ -25,6 +25,13 @@ class HeadLinear(nn.Module):
         return torch.einsum("bhtd,hed->bhte", inputs, self.weight.view(self.heads, -1, inputs.shape[-1]))
 
 
+def weigh(hidden: Float[Tensor, "B H T S A"], vectors: HeadLinear) -> Float[Tensor, "B H T S"]:
+    """Take the inner product of what a score's hidden layer holds with each head's vector."""
+    if vectors.heads == 1:
+        return functional.linear(hidden, vectors.weight).squeeze(-1)
+    return torch.einsum("bhtsa,ha->bhts", hidden, vectors.weight)
+
+
 class Heads(nn.Module):
     r"""Queries, keys and values of each head, and one context of all heads' (Vaswani et al. 2017, section 3.2.2).
 

@@ -26,7 +26,8 @@ def go_on(
 ) -> Stopped:
     """Go from each start to the first real position whose key fits, a stretch at a time.
 
-    All looks at a sentence together score each position about once: they go on from where the last one stopped.
+    All looks at a sentence together score about `STRETCH` positions each, and the source once more: each goes on from
+    where the last one stopped.
     """
     places = torch.arange(1, memory.mask.shape[1] + 1, device=start.device)
     end = (memory.mask * places).amax(dim=1)[:, None]

@@ -2,7 +2,7 @@
 
 The tag `<2de>` is one token at the start of the source, and all that a model is told of the target language: nothing
 else in it is multilingual. It never stands in a target. So a pair of languages that was never seen together can be
-asked for too (section 5, zero-shot translation).
+asked for too (zero-shot translation).
 """
 
 import re

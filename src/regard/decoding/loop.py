@@ -161,7 +161,8 @@ def run(
         covered = _look(live.covered, step.weights, parents) if rules.options.coverage_penalty else live.covered
         live, going = _settle(Live(live.sentences, totals, covered), tokens, mask, rules, finished, length)
 
-        # The one place where the host waits for the device: which sentences go on, and was any number not a number?
+        # Here the host waits for the device (as it does in monotonic looks, to know how far to go): which sentences go
+        # on, and was any number not a number?
         *kept, broken = torch.cat([going, live.totals.isnan().any()[None]]).tolist()
         if broken:
             raise ModelError(

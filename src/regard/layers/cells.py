@@ -1,7 +1,7 @@
 """Recurrent cells whose input side can be computed for all steps at once, outside the recurrence."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -55,6 +55,19 @@ class Cell(nn.Module, ABC):
         """Take all steps in one call: the outputs of each."""
 
 
+def run_network(network: nn.GRU | nn.LSTM, sequence: Any, state: Any = None) -> Any:
+    """Run torch's own network over a sequence, packed or not.
+
+    On a GPU, autocast would run it in float16 whatever was asked for, and nothing here scales a loss for that: there it
+    is run as its weights are.
+    """
+    if not (sequence.data.is_cuda and torch.is_autocast_enabled("cuda")):
+        return network(sequence, state)
+    with torch.autocast("cuda", enabled=False):
+        whole = tuple(part.float() for part in state) if isinstance(state, tuple) else state
+        return network(sequence.float(), whole.float() if isinstance(whole, Tensor) else whole)
+
+
 cells: Registry[type[Cell]] = Registry("recurrent cell", "cells")
 
 
@@ -85,7 +98,7 @@ class GRU(Cell):
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
         """Take all steps in one call."""
-        outputs: Tensor = self.network(sequence, state.hidden[None].contiguous())[0]
+        outputs: Tensor = run_network(self.network, sequence, state.hidden[None].contiguous())[0]
         return outputs
 
 
@@ -120,5 +133,5 @@ class LSTM(Cell):
         """Take all steps in one call."""
         assert state.memory is not None
         first = (state.hidden[None].contiguous(), state.memory[None].contiguous())
-        outputs: Tensor = self.network(sequence, first)[0]
+        outputs: Tensor = run_network(self.network, sequence, first)[0]
         return outputs

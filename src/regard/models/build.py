@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from regard.attention import focuses, reaches, scores
 from regard.attention.heads import HeadLinear
 from regard.attention.positions import Position, PositionSizes, positions
 from regard.config import ModelConfig
@@ -20,12 +21,16 @@ from regard.models import (  # noqa: F401 (importing them registers them)
     transformer,
 )
 from regard.models import encoder as recurrent_encoder  # noqa: F401
+from regard.models.lstmn import FUSIONS
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq
+from regard.models.transformer_layer import check_choices
 
 PAD = 0
 TRANSFORMER = "transformer"
 TIES = ("none", "output", "all")
+LOOKING_AT_ITSELF = {TRANSFORMER, "lstmn", "looking-back"}
+"""Encoders and decoders whose sequence looks at itself."""
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
@@ -91,6 +96,12 @@ def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
             "model.encoder.kind=none makes a language model, which has no source to look at: set model.attention=none "
             "(model.self_attention is how it looks at its own past)."
         )
+    if config.encoder.kind in LOOKING_AT_ITSELF and config.self_attention.focus == "hard":
+        raise ConfigError(
+            "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks "
+            "of an encoder at its own source belong to none: take gumbel, which learns through what it draws."
+        )
+    _check_names(config)
     sizes = {
         "model.embedding": config.embedding,
         "model.encoder.width": config.encoder.width,
@@ -105,13 +116,31 @@ def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
             raise ConfigError(f"{name} must be at least 1, got {size}.")
 
 
+def _check_names(config: ModelConfig) -> None:
+    """Refuse what is misspelt or without effect, whether or not this model would ever come to read it."""
+    for attention in (config.attention, config.self_attention):
+        if attention is not None:
+            _ = scores[attention.score], reaches[attention.reach], focuses[attention.focus]
+    for side in ("encoder", "decoder"):
+        check_choices(config, side)
+    if config.decoder.fusion not in FUSIONS:
+        raise ConfigError(f"model.decoder.fusion must be one of {', '.join(FUSIONS)}, got {config.decoder.fusion!r}.")
+    looks = LOOKING_AT_ITSELF & {config.encoder.kind, config.decoder.kind}
+    if config.positions != "none" and not positions[config.positions].absolute and not looks:
+        absolute = " or ".join(name for name in positions if positions[name].absolute)
+        raise ConfigError(
+            f"model.positions={config.positions} acts where a sequence looks at itself, and nothing in this model "
+            f"does: set it to none, or take {absolute}, which are added to embeddings."
+        )
+
+
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
     """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
 
     Embeddings are normal with the variance that makes a sum over their width one; an LSTM's forget gate starts open
     (bias 1, Gers et al. 2000). The papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps
-    of single heads and positions have drawn their own.
+    of single heads, positions, and learned scales and offsets have first values of their own.
     """
     of_own = (nn.LayerNorm, HeadLinear, Position)
     kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
@@ -122,8 +151,10 @@ def initialise(model: nn.Module) -> None:
         if "embedding" in kind[0]:
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
             parameter[PAD].zero_()
-        elif parameter.dim() == 1:
+        elif "bias" in kind[-1]:
             parameter.zero_()
+        elif parameter.dim() == 1:  # a scale or an offset: it has a first value of its own
+            continue
         elif kind[-1].startswith("weight_hh"):
             for gate in parameter.chunk(parameter.shape[0] // parameter.shape[1]):
                 nn.init.orthogonal_(gate)

@@ -13,7 +13,7 @@ from regard.shapes import Int, Tensor
 
 @decoders.register("conditional")
 class ConditionalDecoder(RecurrentDecoder):
-    r"""Two cells a step, and a look between them (the conditional GRU of Sennrich et al. 2017, section 4, and dl4mt).
+    r"""Two cells a step, and a look between them (the conditional GRU of Sennrich et al. 2017, section 2, and dl4mt).
 
     .. math::
         s'_j = \mathrm{GRU}_1(s_{j-1}, E y_{j-1}) \qquad c_j = \mathrm{attend}(s'_j, h) \qquad

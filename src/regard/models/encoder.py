@@ -1,13 +1,13 @@
 """The recurrent encoder: reads the source in one direction or two, any number of layers deep."""
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.config import EncoderConfig, ModelConfig
-from regard.layers.cells import cells
+from regard.layers.cells import cells, run_network
 from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded, Encoder, Summary
 from regard.models.registries import encoders
@@ -55,7 +55,7 @@ class RecurrentEncoder(Encoder):
         for depth, layer in enumerate(self.layers):
             entering = states if depth == 0 else self.dropout(states)
             packed = pack_padded_sequence(entering, lengths, batch_first=True, enforce_sorted=False)
-            outputs, final = layer(packed)
+            outputs, final = run_network(cast(nn.LSTM, layer), packed)
             states = self._unpack(outputs, mask.shape[1])
             if self.residual and depth >= self.residual_from:
                 states = states + entering

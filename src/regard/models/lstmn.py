@@ -8,7 +8,6 @@ from torch import nn
 
 from regard.attention import Attention, Carry, Extras, Memory, add_extras
 from regard.config import ModelConfig
-from regard.errors import ConfigError
 from regard.layers.cells import LSTM, CellState
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
@@ -166,8 +165,6 @@ class LSTMNDecoder(RecurrentDecoder):
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
         config = replace(model.decoder, cell="lstm")
-        if config.fusion not in FUSIONS:
-            raise ConfigError(f"model.decoder.fusion must be one of {', '.join(FUSIONS)}, got {config.fusion!r}.")
         super().__init__(replace(model, decoder=config), parts)
         embedded_width = parts.embedding.embedding_dim
         self.stack = nn.ModuleList(

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention, join_extras
+from regard.attention.build import check_pruned
 from regard.config import DecoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.cells import Cell, CellState, cells
@@ -59,6 +60,8 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         super().__init__()
         config = model.decoder
         _check_rates(config)
+        if model.attention is not None:
+            check_pruned(model.attention, "model.attention", layers=1)
         self.embedding = parts.embedding
         self.attention = self._build_attention(model, parts)
         self.context_width = (

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from regard.attention import add_extras
+from regard.attention.build import check_pruned
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
@@ -20,7 +21,6 @@ from regard.models.transformer_layer import (
     LayerState,
     LayerStepped,
     check_layers,
-    check_pruned,
 )
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -38,11 +38,6 @@ class TransformerEncoder(Encoder):
         super().__init__()
         check_layers(model, "encoder")
         config = model.encoder
-        if model.self_attention.focus == "hard":
-            raise ConfigError(
-                "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks "
-                "of an encoder at its own source belong to none: take gumbel, which learns through what it draws."
-            )
         check_pruned(model.self_attention, "model.self_attention", _most_layers(model))
         self.state_width = config.width
         self.summary = Summary("", layers=1, width=config.width)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from regard.attention import Attended, Attention, Carry, Extras, Memory, add_extras, build_attention
-from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.shapes import Bool, Float, Tensor
@@ -150,12 +150,17 @@ class DecoderLayer(nn.Module):
         return self.self_attention.remember(entering, entering.new_ones(entering.shape[:2]).bool())
 
 
-def check_layers(model: ModelConfig, side: str) -> None:
-    """Refuse what no Transformer layer can be made of; `side` is encoder or decoder."""
+def check_choices(model: ModelConfig, side: str) -> None:
+    """Refuse a norm or an activation that there is not; `side` is encoder or decoder."""
     config = model.encoder if side == "encoder" else model.decoder
     for setting, got, allowed in (("norm", config.norm, NORMS), ("activation", config.activation, ACTIVATIONS)):
         if got not in allowed:
             raise ConfigError(f"model.{side}.{setting} must be one of {', '.join(allowed)}, got {got!r}.")
+
+
+def check_layers(model: ModelConfig, side: str) -> None:
+    """Refuse what no Transformer layer can be made of; `side` is encoder or decoder."""
+    config = model.encoder if side == "encoder" else model.decoder
     if config.feed_forward < 1:
         raise ConfigError(f"model.{side}.feed_forward must be at least 1, got {config.feed_forward}.")
     if config.width != model.embedding:
@@ -163,14 +168,6 @@ def check_layers(model: ModelConfig, side: str) -> None:
             f"model.{side}.width is {config.width} and model.embedding is {model.embedding}: a transformer adds to its "
             "embeddings what its layers find, so set both to the same."
         )
-
-
-def check_pruned(config: AttentionConfig, name: str, layers: int) -> None:
-    """Refuse heads of layers that do not exist; heads themselves are checked where attention is built."""
-    for text in config.pruned:
-        layer = text.partition(".")[0]
-        if layer.isdigit() and int(layer) >= layers:
-            raise ConfigError(f"{name}.pruned holds {text!r}, but the last layer is {layers - 1}, counted from 0.")
 
 
 def _look_at_itself(model: ModelConfig, width: int, *, causal: bool, layer: int) -> Attention:

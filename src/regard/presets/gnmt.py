@@ -15,7 +15,7 @@ from regard.presets.base import SUBWORDS, register_both, small
 
 
 def gnmt2016() -> Config:
-    """Make the system of Wu et al. 2016: 1024 units everywhere (section 8.1), alpha and beta of 0.2 (section 7)."""
+    """Make the system of Wu et al. 2016: 1024 units everywhere, alpha and beta of 0.2 (section 7)."""
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(

@@ -92,4 +92,6 @@ def mixed_tokens(model: Seq2Seq, encoded: Encoded, tokens: Int[Tensor, "B T"], r
         right = torch.rand(drawn.shape, device=drawn.device) < ratio
         read.append(torch.where(right, tokens[:, t], drawn))
         state = step.state
+    # Weights that autocast has cast here have no gradient, and older releases of torch would use them again.
+    torch.clear_autocast_cache()
     return torch.stack(read, dim=1)

@@ -47,7 +47,8 @@ class Result:
     seconds: float
     """Over all resumed parts."""
     best_step: int | None
-    """The step of the best validation, whose weights model.safetensors holds; None before the first."""
+    """The step of the best validation; None before the first. model.safetensors has its weights, or a mean of them with
+    those of others where `training.average` says so."""
     best_score: float | None
     """Its score: BLEU, or the negative loss, as `training.metric` says."""
 

@@ -191,7 +191,7 @@ class Trainer:
         names = list(made[0].beside)
         sums = [torch.stack([one.loss / tokens for one in made]).sum(), norm]
         sums += [torch.stack([one.beside[name] / tokens for one in made]).sum() for name in names]
-        # The one place where the host waits for the device.
+        # Here the host waits for the device; otherwise only where the encoder is told the lengths.
         loss, length, *beside = torch.stack(sums).tolist()
         reached = [one.reached for one in made if one.reached is not None]
         return Gradient(loss, tokens, length, dict(zip(names, beside, strict=True)), reached)
@@ -204,13 +204,16 @@ class Trainer:
     @contextlib.contextmanager
     def _products(self) -> Iterator[None]:
         """Let the products of a GPU be as coarse as was asked for, and as fine as they were again afterwards."""
-        before = torch.get_float32_matmul_precision()
-        if self.settings.precision == "tf32" and self.device.type == "cuda":
-            torch.set_float32_matmul_precision("high")
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        if self.device.type == "cuda":
+            coarse = self.settings.precision == "tf32"
+            torch.set_float32_matmul_precision("high" if coarse else "highest")
+            torch.backends.cudnn.allow_tf32 = coarse
         try:
             yield
         finally:
-            torch.set_float32_matmul_precision(before)
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
 
     def _not_finite(self, what: str, step: int, epoch: int) -> TrainingError:
         kept = (

@@ -25,7 +25,8 @@ class Monotonic(Focus):
     starts from the same place. So weights sum to one or less, in training too.
     Differs from the paper: any score may give `e`, where the paper has an additive one with a normalised vector; each
     head has its own offset `r`; and `q` is computed by a scan in log2 S rounds, as the paper's quotient of cumulative
-    products needs a bound that loses what lies behind a product below it.
+    products needs a bound that loses what lies behind a product below it. What ran off the end in the expectation is
+    lost to later looks, while evaluation starts again from the last place.
     """
 
     goes_on = True

@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear
+from regard.attention.heads import HeadLinear, weigh
 from regard.shapes import Float, Tensor
 
 
@@ -32,4 +32,4 @@ class Additive(Score):
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
         """`e_ij` for all i and j; holds one B×H×T×S×A tensor."""
         hidden = torch.tanh(self.W_a(query)[:, :, :, None] + keys[:, :, None])
-        return (hidden @ self.v_a.weight[:, None, :, None]).squeeze(-1)
+        return weigh(hidden, self.v_a)

@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear, repeat
+from regard.attention.heads import HeadLinear, repeat, weigh
 from regard.shapes import Float, Tensor
 
 
@@ -36,4 +36,4 @@ class Concat(Score):
         """All scores at once; holds one B×H×T×S×A tensor."""
         left = repeat(self._matrices()[None, :, : self.query_width], query.shape[1])
         hidden = torch.tanh((query @ left)[:, :, :, None] + keys[:, :, None])
-        return (hidden @ self.v_a.weight[:, None, :, None]).squeeze(-1)
+        return weigh(hidden, self.v_a)
