@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow lint types check bottleneck clean
+.PHONY: demo test slow lint types check bottleneck mechanisms clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -29,6 +29,10 @@ check: lint types test  ## what CI runs
 
 bottleneck: $(RUNTIME)  ## docs/bottleneck.md: the same model with and without attention, by sentence length
 	$(BIN)/python bench/bottleneck.py
+
+mechanisms: $(RUNTIME)  ## docs/mechanisms/: a page for each, with a picture from a model trained with it
+	$(BIN)/python bench/mechanisms.py train
+	$(BIN)/python bench/mechanisms.py pages
 
 $(RUNTIME): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
