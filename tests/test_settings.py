@@ -129,6 +129,8 @@ def test_differences_read_well():
         ("model.attention=none", lambda config: config.model.attention, None),
         ("model.attention.score=dot", lambda config: config.model.attention.score, "dot"),
         ("preset=", lambda config: config.preset, ""),
+        ("model.attention.pruned=0.10", lambda config: config.model.attention.pruned, ("0.10",)),
+        ("model.attention.pruned=0.1,0.2", lambda config: config.model.attention.pruned, ("0.1,0.2",)),
     ],
 )
 def test_what_an_assignment_means(assignment, read, value):
@@ -177,7 +179,7 @@ SHOWS_ALL = "(regard list settings shows all)"
         ("tokenizer.joint=1", "tokenizer.joint wants true or false, got 1."),
         ("tokenizer.joint=True", "tokenizer.joint wants true or false, got 'True'."),
         ("tokenizer.kind=3", "tokenizer.kind wants a text, got 3."),
-        ("data.train=3", "data.train wants a list of texts, got 3."),
+        ("data.train=[3]", "data.train wants a list of texts, got [3]."),
         ("training=3", "training is a group of settings, got 3."),
         ("model.encoder=none", "model.encoder is a group of settings, got 'none'."),
         ("model.attention=off", "model.attention is a group of settings or 'none', got 'off'."),

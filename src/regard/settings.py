@@ -95,7 +95,10 @@ def override(config: Config, assignments: Iterable[str]) -> Config:
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"{assignment!r} sets nothing: write NAME=VALUE, such as training.epochs=3.")
-        config = assign(config, name.strip(), _literal(text.strip()))
+        value = _literal(text.strip())
+        if not isinstance(value, list | str) and name.strip() in _lists():
+            value = [text.strip()]  # as it was typed: a number would lose the last zero of 0.10
+        config = assign(config, name.strip(), value)
     return config
 
 
@@ -184,6 +187,10 @@ def _unicode(text: str, name: str) -> str:
 def _type_name(hint: Any) -> str:
     names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
     return names.get(hint, "a list of texts")
+
+
+def _lists() -> set[str]:
+    return {setting.name for setting in describe() if setting.type == _type_name(tuple)}
 
 
 def _literal(text: str) -> Any:

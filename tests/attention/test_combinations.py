@@ -47,7 +47,10 @@ def test_heads_that_do_not_divide_the_width():
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
 def test_a_temperature_that_is_none(temperature):
-    assert refusal(temperature=temperature) == f"model.attention.temperature must be above 0, got {temperature}."
+    assert (
+        refusal(temperature=temperature)
+        == f"model.attention.temperature must be above 0 and finite, got {temperature}."
+    )
 
 
 @pytest.mark.parametrize("reach", [name for name in reaches if not reaches[name].of_itself])
@@ -77,7 +80,7 @@ def test_a_focus_that_moves_on_where_a_sequence_looks_at_itself():
     assert [name for name in focuses if focuses[name].goes_on] == ["monotonic"]
     assert refusal(itself=True, focus="monotonic") == (
         "model.self_attention.focus=monotonic moves on through a source from where it looked last; a sequence that "
-        "looks at itself grows under it: take softmax, sparsemax, entmax, gumbel or hard."
+        "looks at itself grows under it: take softmax, sparsemax, entmax or gumbel."
     )
 
 

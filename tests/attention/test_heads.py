@@ -231,3 +231,8 @@ def test_only_what_torch_computes_is_fused():
         whole, part = (look(query, look.remember(states, MASK), look=wanted).context for wanted in (True, False))
         assert torch.equal(whole, part)
     assert all(not build(focus=focus)._fusible() for focus in focuses if focus != "softmax")
+
+
+def test_pruned_heads_may_be_one_list_or_many():
+    asked = [AttentionConfig(heads=4, pruned=pruned) for pruned in (("0.1", "0.3"), ("0.1,0.3",), ("0.3, 0.1",))]
+    assert {build_attention(config, 8, 8).pruned for config in asked} == {(1, 3)}

@@ -173,7 +173,8 @@ def test_dot_and_cosine_refuse_two_widths(name, subject):
         build_attention(AttentionConfig(name), Q, D)
     assert str(caught.value) == (
         f"The {subject} decoder and encoder states of one width, got 7 and 11: set model.decoder.width to the "
-        "encoder's (twice model.encoder.width if it is bidirectional), or take model.attention.score=general."
+        "encoder's (twice model.encoder.width if it is bidirectional), or take model.attention.score=general or "
+        "model.attention.project=true."
     )
 
 

@@ -163,6 +163,31 @@ def test_a_model_in_training_stays_so_and_is_used_without_dropout():
         assert one.text == other.text
 
 
+def test_a_model_that_knows_so_many_places_reads_the_beginning_of_longer_texts(caplog):
+    """Nothing is lost: neither the other texts, nor the long one."""
+    config = replace(MODEL, attention=AttentionConfig("location", longest=4))
+    translator = make(config)
+    texts = ["the red dress", "the old cat is red and the dress is old", "a cat"]
+    with caplog.at_level(logging.WARNING, "regard"):
+        found = translator.translate(texts)
+    assert [record.getMessage() for record in caplog.records] == [
+        "A text of 10 tokens has more than the 3 places that the model knows: only its beginning is read. "
+        "the old cat is red and the dress is old…"
+    ]
+    assert found[1].attention.source == ("the", "old", "cat", "</s>")
+    for text, translation in zip(("the red dress", "the old cat", "a cat"), found, strict=True):
+        same(translator.translate([text])[0], translation)
+
+
+def test_no_more_is_written_than_there_are_positions():
+    config = replace(MODEL, positions="learned", self_attention=AttentionConfig(longest=6))
+    translator = make(config)
+    with torch.no_grad():
+        translator.model.decoder.output.bias[EOS] = -100.0  # it would go on for ever
+    (found,) = translator.translate(["the red dress is old"])
+    assert len(found.tokens) == 6
+
+
 def test_long_texts_are_read_to_their_end_and_warned_about(caplog):
     translator = make(longest=20)
     long = " ".join(["cat"] * 150)

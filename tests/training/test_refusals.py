@@ -9,10 +9,11 @@ import tiny_run
 import torch
 from tiny_run import Killed, Listener, changed, contents, install, killed, settings, train
 
-from regard.config import DecodingConfig
+from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.settings import override
 from regard.training import loop
+from regard.training.checks import check
 from regard.training.resume import locked
 
 
@@ -238,6 +239,28 @@ def test_all_checkpoints_damaged(begun):
         f"  {path} is damaged: its content is not what was written.\n"
         "Train anew with --overwrite, or into another folder."
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            {"attention": AttentionConfig("location", longest=16)},
+            "model.attention.score=location knows 16 places, and data.max_length=128 lets in texts that have 129 with "
+            "their end mark: set model.attention.longest=129 or more, or data.max_length=15 or less.",
+        ),
+        (
+            {"positions": "learned", "self_attention": AttentionConfig(longest=128)},
+            "model.positions=learned knows 128 places, and data.max_length=128 lets in texts that have 129 with their "
+            "end mark: set model.self_attention.longest=129 or more, or data.max_length=127 or less.",
+        ),
+    ],
+)
+def test_texts_with_more_places_than_are_learned_are_refused_before_the_first(model, message):
+    config = Config(data=DataConfig(train=("copy",)), model=replace(ModelConfig(), **model))
+    with pytest.raises(ConfigError) as caught:
+        check(config)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """From a configuration to an attention; a combination that has no meaning is refused with the reason."""
 
+import math
+
 from torch import nn
 
 from regard.attention.attention import Attention, Parts
@@ -88,8 +90,8 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
             f"{name}.head_width must be at least 1, or 0 for the query's width over the number of heads, got "
             f"{config.head_width}."
         )
-    if not config.temperature > 0:
-        raise ConfigError(f"{name}.temperature must be above 0, got {config.temperature}.")
+    if not 0 < config.temperature < math.inf:
+        raise ConfigError(f"{name}.temperature must be above 0 and finite, got {config.temperature}.")
     if not 0 <= config.soft_chance <= 1:
         raise ConfigError(f"{name}.soft_chance must be between 0 and 1, got {config.soft_chance}.")
 
@@ -115,7 +117,7 @@ def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:
     if focus.goes_on and itself:
         raise ConfigError(
             f"{name}.focus={config.focus} moves on through a source from where it looked last; a sequence that looks "
-            "at itself grows under it: take softmax, sparsemax, entmax, gumbel or hard."
+            "at itself grows under it: take softmax, sparsemax, entmax or gumbel."
         )
     if (focus.goes_on and reach.blocks is not Reach.blocks) or (focus.goes_on and config.reach.startswith("local")):
         raise ConfigError(
@@ -144,7 +146,7 @@ def _position(position: str, name: str, config: AttentionConfig, sizes: Sizes) -
 def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:
     """Read `LAYER.HEAD`, both counted from 0, and return the heads of this layer."""
     found = []
-    for text in config.pruned:
+    for text in _asked(config):
         at, dot, head = text.partition(".")
         if not (dot and at.isdigit() and head.isdigit()):
             raise ConfigError(f"{name}.pruned holds {text!r}: write LAYER.HEAD, both counted from 0, such as 2.5.")
@@ -155,9 +157,13 @@ def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:
     return tuple(sorted(set(found)))
 
 
+def _asked(config: AttentionConfig) -> list[str]:
+    return [part.strip() for text in config.pruned for part in text.split(",")]
+
+
 def check_pruned(config: AttentionConfig, name: str, layers: int) -> None:
     """Refuse heads of layers that do not exist; heads themselves are checked where attention is built."""
-    for text in config.pruned:
+    for text in _asked(config):
         layer = text.partition(".")[0]
         if layer.isdigit() and int(layer) >= layers:
             raise ConfigError(f"{name}.pruned holds {text!r}, but the last layer is {layers - 1}, counted from 0.")

@@ -156,7 +156,7 @@ def significance_in_words(findings: Findings) -> tuple[str | Code, ...]:
 def warnings_of(findings: Findings) -> list[str]:
     """Say what keeps the numbers from being compared as they stand."""
     runs = [run for row in findings.rows for run in row.runs]
-    said = [f"{row.variant}: {why_failed(row)}." for row in findings.rows if row.failed]
+    said = [f"{row.variant}: {why_failed(row).rstrip('.')}." for row in findings.rows if row.failed]
     if findings.test.split != "test":
         said.append(
             "There was no test corpus: all are scored on the validation corpus, on which their best checkpoints were "

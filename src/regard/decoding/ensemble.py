@@ -52,6 +52,11 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         """The decoders, in order."""
         return cast(list[Decoder[Any]], list(self.decoders))
 
+    @property
+    def most(self) -> int | None:
+        """As many tokens as every member can write."""
+        return min((member.most for member in self.members if member.most is not None), default=None)
+
     def start(self, encoded: Encoded) -> tuple[Any, ...]:
         """Start each from what it has read itself."""
         return tuple(member.start(own) for member, own in zip(self.members, _split(encoded), strict=True))
@@ -109,6 +114,11 @@ class Ensemble(nn.Module):
     def reads(self) -> bool:
         """Whether there is a source to read."""
         return self.members[0].reads
+
+    @property
+    def most_read(self) -> int | None:
+        """As many tokens as every member can read."""
+        return min((member.most_read for member in self.members if member.most_read is not None), default=None)
 
     def averaging(self, mean: str) -> EnsembleDecoder:
         """Return the members' decoders, averaged in the given way."""

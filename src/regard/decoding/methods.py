@@ -29,6 +29,8 @@ class Request:
     candidates: int = 0
     longest: int = 0
     """Most tokens of a sentence where `decoding.max_length` says nothing; 0: it depends on the source's length."""
+    most: int | None = None
+    """Most tokens that the model can write, whatever is asked for; None for any number."""
     keys: Sequence[int] | None = None
     """A number for each sentence that its random draws come from; its place in the batch where there are none."""
     write: Callable[[Sequence[int]], str] = spell

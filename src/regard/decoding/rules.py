@@ -1,6 +1,7 @@
 """What may be written where: banned tokens, prefixes, the shortest and the longest length."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class Rules:
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
         limits = [
-            _limit(options, request.longest, source, tokens)
+            min(_limit(options, request.longest, source, tokens), request.most or sys.maxsize)
             for source, tokens in zip(real.sum(dim=1).tolist(), prefix, strict=True)
         ]
         every = (forced, torch.tensor(limits, device=real.device))

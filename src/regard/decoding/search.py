@@ -51,7 +51,7 @@ def search(
     check_options(options, n_best, candidates)
     if not len(encoded.mask):
         return []
-    request = Request(bos, eos, banned, prefix, n_best, candidates, longest, keys, write)
+    request = Request(bos, eos, banned, prefix, n_best, candidates, longest, decoder.most, keys, write)
     with torch.inference_mode():
         return methods[options.method](decoder, encoded, options, request)
 

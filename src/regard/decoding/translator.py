@@ -224,7 +224,20 @@ class Translator:
                     badly,
                     text,
                 )
-        return encoded
+        return [self._cut(ids, text) for ids, text in zip(encoded, texts, strict=True)]
+
+    def _cut(self, ids: list[int], text: str) -> list[int]:
+        """Leave out what the model has no places for, rather than lose the texts beside it."""
+        most = self.model.most_read if self.model.reads else None
+        if most is not None and len(ids) > most:
+            logger.warning(
+                "A text of %d tokens has more than the %d places that the model knows: "
+                "only its beginning is read. %.40s…",
+                len(ids) - 1,
+                most - 1,
+                text,
+            )
+        return cut(ids, most)
 
     def _longest_written(self) -> int:
         """Return the most tokens that a language model writes, the end mark included; 0 where the source decides."""
@@ -302,6 +315,11 @@ class Translator:
                 yield
         finally:
             self.model.train(training)
+
+
+def cut(ids: list[int], most: int | None) -> list[int]:
+    """Cut a source that ends with the end mark to so many tokens, the end mark among them."""
+    return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
 def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:

@@ -18,6 +18,11 @@ class Embedding(nn.Embedding):
         self.position = position
         self.scale = width**0.5 if scaled else 1.0
 
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a sequence, where positions are learned; None for any number."""
+        return None if self.position is None else self.position.longest
+
     def forward(self, tokens: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T E"]:
         """Look the tokens up; the first of them stands at position `first`."""
         embedded = super().forward(tokens)

@@ -77,6 +77,11 @@ class Decoder(nn.Module, ABC, Generic[State]):
     A `State` is opaque to them. It is never changed in place, so it can be kept, reordered and gone back to.
     """
 
+    @property
+    def most(self) -> int | None:
+        """Most tokens that it can write; None for any number."""
+        return None
+
     @abstractmethod
     def start(self, encoded: Encoded) -> State:
         """Return the state before the first token."""

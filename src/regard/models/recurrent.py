@@ -102,6 +102,11 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         fix = f"set model.decoder.readout_width={width} (with model.decoder.readout=maxout or tanh)"
         self.output = make_output(self.readout.output_width, parts, tied=model.tie != "none", fix=fix)
 
+    @property
+    def most(self) -> int | None:
+        """As many tokens as there are positions, where they are learned."""
+        return self.embedding.longest
+
     def start(self, encoded: Encoded) -> RecurrentState:
         """Remember the source and carry its last states over."""
         memory = None if self.attention is None else self._remember(self.attention, encoded)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.attention.score import Location
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.models.protocol import Decoder, Encoded, Encoder
@@ -33,6 +34,14 @@ class Seq2Seq(nn.Module):
     def reads(self) -> bool:
         """Whether there is a source to read; a language model has none."""
         return self.source_embedding is not None
+
+    @property
+    def most_read(self) -> int | None:
+        """Most tokens of a source that it can read and look at; None for any number."""
+        limits = [module.longest for module in self.decoder.modules() if isinstance(module, Location)]
+        if self.source_embedding is not None and self.source_embedding.longest is not None:
+            limits.append(self.source_embedding.longest)
+        return min(limits, default=None)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Encoded:
         """Read the source, in reverse where the model does; states are in the order of the source all the same."""

@@ -100,6 +100,11 @@ class TransformerDecoder(Decoder[TransformerState]):
         """The layers of the stack, from below."""
         return cast(list[DecoderLayer], list(self.stack))
 
+    @property
+    def most(self) -> int | None:
+        """As many tokens as there are positions, where they are learned."""
+        return self.embedding.longest
+
     def start(self, encoded: Encoded) -> TransformerState:
         """Let each layer remember the source."""
         layers = tuple(layer.start(encoded.states, encoded.mask) for layer in self.layers)

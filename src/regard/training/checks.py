@@ -57,9 +57,26 @@ def _check_model(config: Config) -> None:
         )
     if config.decoding.coverage_penalty and config.model.attention is None:
         raise ConfigError("decoding.coverage_penalty needs attention, and model.attention is none: set it to 0.")
+    _check_places(config)
     # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
     with torch.device("meta"):
         build_model(config.model, source_size=8, target_size=8)
+
+
+def _check_places(config: Config) -> None:
+    """Refuse texts that have more places than are learned, before the first of them comes along."""
+    model, most = config.model, config.data.max_length + 1
+    limits = []
+    if model.attention is not None and model.attention.score == "location":
+        limits.append(("model.attention.score=location", "model.attention.longest", model.attention.longest))
+    if model.positions == "learned":
+        limits.append(("model.positions=learned", "model.self_attention.longest", model.self_attention.longest))
+    for what, setting, longest in limits:
+        if longest < most:
+            raise ConfigError(
+                f"{what} knows {longest} places, and data.max_length={most - 1} lets in texts that have {most} with "
+                f"their end mark: set {setting}={most} or more, or data.max_length={longest - 1} or less."
+            )
 
 
 def _check_losses(config: Config) -> None:

@@ -186,7 +186,8 @@ def _farewell(result: Result, reporter: Reporter) -> None:
         reporter.message(f"Stopped after step {result.steps:,} and saved. Go on with --resume.")
         return
     why = {"epochs": "all epochs done", "steps": "all steps done", "patience": "validation no longer gets better"}
-    reporter.message(f"Finished after {result.steps:,} steps in {duration(result.seconds)}: {why[result.end]}.")
+    steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
+    reporter.message(f"Finished after {steps} in {duration(result.seconds)}: {why[result.end]}.")
 
 
 def _draw_curve(folder: Path) -> None:

@@ -131,8 +131,9 @@ class Bar:
     def logged(self, record: Mapping[str, Any]) -> None:
         """Show the last validation at the end of the bar, and print it above."""
         if "valid_loss" in record:
-            bleu = f" · BLEU {record['bleu']:.1f}" if "bleu" in record else ""
-            self._validation = f"{bleu} · perplexity {record['perplexity']:.2f}"
+            # One number: in 80 columns two would leave no room for the bar.
+            found = f"BLEU {record['bleu']:.1f}" if "bleu" in record else f"perplexity {record['perplexity']:.2f}"
+            self._validation = f" · {found}"
             self.message(describe(record, None))
 
     def close(self) -> None:

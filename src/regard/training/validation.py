@@ -14,7 +14,7 @@ from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
-from regard.decoding.translator import banned_tokens
+from regard.decoding.translator import banned_tokens, cut
 from regard.evaluation.overlap import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
@@ -56,7 +56,9 @@ class Validation:
         texts = [""] * len(self._sources)
         for rows in self._by_length():
             check()
-            source, mask = (part.to(device) for part in pad_sources([self._sources[row] for row in rows]))
+            source, mask = (
+                part.to(device) for part in pad_sources([cut(self._sources[row], model.most_read) for row in rows])
+            )
             encoded = model.encode(source, mask)
             found = search(
                 model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned_tokens(self._tokenizers.target)

@@ -33,6 +33,8 @@ class Position(nn.Module):
 
     def __init__(self, sizes: PositionSizes) -> None:
         super().__init__()
+        self.longest: int | None = None
+        """Most positions it knows; None for any number."""
 
     def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:
         """Add to embeddings; the first stands at position `first`."""

@@ -22,6 +22,7 @@ class Learned(Position):
 
     def __init__(self, sizes: PositionSizes) -> None:
         super().__init__(sizes)
+        self.longest = sizes.longest
         self.p = nn.Parameter(torch.randn(sizes.longest, sizes.width) * sizes.width**-0.5)
 
     def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:

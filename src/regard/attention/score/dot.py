@@ -26,7 +26,7 @@ class Dot(Score):
             raise ConfigError(
                 f"The {self.needs} decoder and encoder states of one width, got {sizes.query} and {sizes.key}: "
                 "set model.decoder.width to the encoder's (twice model.encoder.width if it is bidirectional), "
-                "or take model.attention.score=general."
+                "or take model.attention.score=general or model.attention.project=true."
             )
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S D"]:
