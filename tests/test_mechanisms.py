@@ -1,4 +1,4 @@
-"""Every mechanism has a page's worth of words."""
+"""Every mechanism has a page, made of its docstring, of what was measured, and of words that no measurement can give."""
 
 import importlib.util
 import tomllib
@@ -25,6 +25,18 @@ def test_every_mechanism_has_its_words_and_no_words_are_left_over(bench):
         for entry in entries.values():
             assert set(entry) == {"title", "when", "cost"}
             assert all(text.strip() and (key == "title" or text.endswith(".")) for key, text in entry.items())
+
+
+def test_the_pages_are_current_and_every_mechanism_has_one_with_its_picture(bench):
+    pages = bench.pages()
+    assert set(pages) == {"README.md", *(f"{mechanism.key}.md" for mechanism in bench.mechanisms())}
+    for name, text in pages.items():
+        page = (bench.DOCS / name).read_text(encoding="utf-8")
+        assert page == text, f"{name}: run python bench/mechanisms.py pages"
+        if name != "README.md":
+            assert (bench.IMAGES / name.replace(".md", ".png")).is_file()
+            assert "## When to use it" in page
+            assert "## What it costs" in page
 
 
 def test_every_mechanism_s_settings_are_settings(bench):
