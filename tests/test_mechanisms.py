@@ -1,4 +1,4 @@
-"""Every mechanism has a page, made of its docstring, of what was measured, and of words that no measurement can give."""
+"""Every mechanism has a page, made of its docstring, of what was measured, and of words that nothing measures."""
 
 import importlib.util
 import tomllib
