@@ -317,11 +317,12 @@ freely: `regard list` names them, and a combination that has no meaning is refus
 {lines}
 
 Each row is one small model on the [phrasebook](../phrasebook.md), 128 units wide, trained for 800 steps (a minute or
-two on one CPU core) and scored on {TEST}: scores, focuses and the reaches of a decoder with `bahdanau2014-small`, what
-is at work within a sequence with `transformer2017-small` of 2 + 2 layers. The numbers say that each of them works and
-what it costs (local-p had only begun: its window starts in the middle of every source and is slow to learn where to go). One
-short run on sentences as regular as these does not say which is best on yours: `regard compare` does
-([how](../compare.md)). Looks are timed with 4 × 256 queries at 256 states, forward and backward, on one CPU thread.
+two on one CPU core) and scored on {TEST}: scores, focuses and the reaches of a decoder with
+`bahdanau2014-small`, what is at work within a sequence with `transformer2017-small` of 2 + 2 layers. The numbers say
+that each of them works and what it costs (local-p had only begun: its window starts in the middle of every source and
+is slow to learn where to go). One short run on sentences as regular as these does not say which is best on yours:
+`regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256 states, forward and backward,
+on one CPU thread.
 
 Written by `python bench/mechanisms.py pages`, from models made by `python bench/mechanisms.py train`.
 """
