@@ -123,8 +123,8 @@ def mechanisms() -> Iterator[Mechanism]:
     for name, focus in focuses.items():
         yield Mechanism("focus", name, focus, (f"model.attention.focus={name}",))
     for name, coverage in coverages.items():
-        changes = (f"model.attention.coverage={name}", "training.coverage_loss=0.1")
-        yield Mechanism("coverage", name, coverage, changes)
+        told = (f"model.attention.coverage={name}", "training.coverage_loss=0.1")
+        yield Mechanism("coverage", name, coverage, told)
     for name, position in positions.items():
         yield Mechanism("position", name, position, (f"model.positions={name}",), small_transformer, inside=True)
     yield Mechanism("extra", "heads", Heads, HEADS)
