@@ -48,14 +48,16 @@ def small(config: Config) -> Config:
     )
 
 
-def register_small(of: Callable[[], Config]) -> None:
+def register_small(
+    name: str, made: Callable[[], Config], shrink: Callable[[Config], Config] = small, size: str = ""
+) -> None:
     """Register a preset's sibling at the size of a laptop, under its name and `-small`."""
 
     def sibling() -> Config:
-        return small(of())
+        return shrink(made())
 
-    sibling.__doc__ = f"{of.__name__} at the size of a laptop: 256 units, at most 2 layers, 8k subwords."
-    presets.register(f"{of.__name__}-small")(sibling)
+    sibling.__doc__ = f"{name} at the size of a laptop: {size or '256 units, at most 2 layers, 8k subwords'}."
+    presets.register(f"{name}-small")(sibling)
 
 
 def register_both(
@@ -66,10 +68,6 @@ def register_both(
     def large() -> Config:
         return made()
 
-    def sibling() -> Config:
-        return shrink(made())
-
     large.__doc__ = words
-    sibling.__doc__ = f"{name} at the size of a laptop: {size or '256 units, at most 2 layers, 8k subwords'}."
     presets.register(name)(large)
-    presets.register(f"{name}-small")(sibling)
+    register_small(name, made, shrink, size)

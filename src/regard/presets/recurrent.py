@@ -99,7 +99,7 @@ def luong2015() -> Config:
 
 
 for _preset in (sutskever2014, cho2014, bahdanau2014, luong2015):
-    register_small(_preset)
+    register_small(_preset.__name__, _preset)
 
 register_both(
     "bahdanau2014-conditional",
