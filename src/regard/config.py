@@ -189,6 +189,8 @@ class TrainingConfig:
     """How often, in the end, the decoder reads the right word of before and not one of its own: scheduled sampling."""
     teacher_forcing_schedule: str = "constant"
     """How that falls from 1 over the planned steps (constant: it is there from the first): regard list forcings."""
+    r_drop: float = 0.0
+    """Weight of the disagreement between two passes with different dropout, about 1 to 5 (takes twice the work)."""
     coverage_loss: float = 0.0
     """Weight of the penalty on looking where earlier looks went (needs model.attention.coverage)."""
     guided: float = 0.0

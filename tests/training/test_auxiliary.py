@@ -13,7 +13,7 @@ from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
-from regard.training.auxiliary import SMALLEST, check_looks, coverage_loss, guided_loss, reinforce
+from regard.training.auxiliary import SMALLEST, check_looks, coverage_loss, disagreement, guided_loss, reinforce
 from regard.training.loss import batch_loss
 from regard.training.objective import Objective
 from regard.training.progress import Silent
@@ -62,6 +62,51 @@ def test_coverage_is_the_sum_of_minima():
 def test_coverage_sees_no_padding():
     overlap = torch.tensor([[1.0, 2.0], [4.0, math.nan]])
     assert float(coverage_loss(overlap, torch.tensor([[True, True], [True, False]]))) == 7.0
+
+
+# -- R-Drop -----------------------------------------------------------------------------------------------------------
+
+
+def test_disagreement_is_the_mean_of_both_divergences():
+    torch.manual_seed(4)
+    one, other = torch.randn(5, 9, dtype=torch.float64), torch.randn(5, 9, dtype=torch.float64)
+    p, q = one.softmax(dim=-1), other.softmax(dim=-1)
+    expected = 0.0
+    for n in range(5):
+        for k in range(9):
+            expected += float(p[n, k]) * math.log(float(p[n, k] / q[n, k])) / 2
+            expected += float(q[n, k]) * math.log(float(q[n, k] / p[n, k])) / 2
+    assert float(disagreement(one, other)) == pytest.approx(expected, rel=1e-5)
+    assert float(disagreement(one, one)) == 0.0
+
+
+@pytest.mark.parametrize("config", [MODEL, LOOKING], ids=["plain", "looking"])
+def test_two_passes_without_dropout_are_one(config):
+    weights = {"guided": 0.3, "coverage_loss": 0.5 if config is LOOKING else 0.0}
+    model, given = made(config), batch(range(5))
+    once = Objective(model, TrainingConfig(**weights))(given)
+    two = Objective(model, TrainingConfig(r_drop=3.0, **weights))(given)
+    assert float(two.beside["disagreement"]) == pytest.approx(0.0, abs=1e-9)
+    assert float(two.loss) == pytest.approx(float(once.loss), rel=1e-5)
+    assert float(two.total.detach()) == pytest.approx(float(once.total.detach()), rel=1e-5)
+    for name, value in once.beside.items():
+        assert float(two.beside[name]) == pytest.approx(float(value), rel=1e-4)
+
+
+def test_both_passes_read_the_same_words_of_their_own():
+    two = Objective(made(MODEL), TrainingConfig(r_drop=3.0))(batch(range(5)), ratio=0.3)
+    assert float(two.beside["disagreement"]) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_r_drop_makes_two_passes_agree(tmp_path, monkeypatch):
+    install(monkeypatch)
+    apart = {}
+    for weight in (0.0001, 5.0):
+        listener = Listener()
+        config = settings(replace(MODEL, dropout=0.5), r_drop=weight, epochs=12, learning_rate=0.03, log_every=1)
+        train(config, tmp_path / str(weight), reporter=listener)
+        apart[weight] = [record["disagreement"] for record in listener.records if "disagreement" in record]
+    assert apart[5.0][-1] < apart[0.0001][-1] / 2
 
 
 # -- guided -----------------------------------------------------------------------------------------------------------

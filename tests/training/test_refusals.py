@@ -286,6 +286,7 @@ def test_texts_with_more_places_than_are_learned_are_refused_before_the_first(mo
             {"teacher_forcing_schedule": "linea"},
             "No teacher forcing schedule named 'linea'. Did you mean 'linear'? (regard list forcings shows all)",
         ),
+        ({"r_drop": -1.0}, "training.r_drop is -1.0; it must be at least 0 and finite."),
         ({"coverage_loss": -1.0}, "training.coverage_loss is -1.0; it must be at least 0 and finite."),
         ({"guided": math.inf}, "training.guided is inf; it must be at least 0 and finite."),
         ({"reinforce": math.nan}, "training.reinforce is nan; it must be at least 0 and finite."),
@@ -349,6 +350,11 @@ def test_a_full_disk(tmp_path, monkeypatch):
             ["model.tie=all", "tokenizer.joint=false"],
             "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
             "set tokenizer.joint=true, or model.tie=output.",
+        ),
+        (
+            ["model.dropout=0", "training.r_drop=1"],
+            "training.r_drop is 1.0, but there is no dropout, so that two passes are the same: set model.dropout, or "
+            "training.r_drop=0.",
         ),
         (
             ["model.attention=none", "training.guided=0.5"],

@@ -48,6 +48,7 @@ OTHERS = [
     (PLAIN, {"average": "best", "average_last": 2, "validate_every": 1, "metric": "loss", "patience": 0}),
     (PLAIN, {"average": "best", "average_last": 3, "validate_every": 2, "save_every": 3}),
     (MODEL, {"teacher_forcing": 0.3, "teacher_forcing_schedule": "linear"}),
+    (MODEL, {"r_drop": 2.0, "teacher_forcing": 0.5}),
     (LOOKING, {"coverage_loss": 0.5, "guided": 0.3, "log_every": 4}),
     (HARD, {"average": "ema", "optimizer": "adamw", "weight_decay": 0.1}),
     (HARD, {"average": "last", "teacher_forcing": 0.5, "entropy": 0.1}),

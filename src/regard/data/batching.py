@@ -44,6 +44,22 @@ class Batch(NamedTuple):
         )
 
 
+def twice(batch: Batch) -> Batch:
+    """Return a batch that has each pair of another two times: all in their order, and all once more."""
+    links = batch.links
+    if links is not None:
+        links = torch.cat((links, links + links.new_tensor([batch.source.shape[0], 0, 0])))
+    return Batch(
+        batch.source.repeat(2, 1),
+        batch.source_mask.repeat(2, 1),
+        batch.tokens_in.repeat(2, 1),
+        batch.tokens_out.repeat(2, 1),
+        batch.target_mask.repeat(2, 1),
+        np.tile(batch.rows, 2),
+        links,
+    )
+
+
 class BatchOrder:
     """Which pairs make up which batch of which epoch.
 

@@ -1,4 +1,4 @@
-"""Losses beside the cross-entropy, made of what the looks tell: coverage, guidance, and the reward of hard attention.
+"""Losses beside the cross-entropy: coverage, guidance, the reward of hard attention, and R-Drop's.
 
 Each is a sum over real target tokens, as the cross-entropy is: what a step makes small is the sum of all of them over
 its number of tokens, and no weight has to be tuned to lengths or to batch sizes.
@@ -58,6 +58,20 @@ def check_looks(weights: Float[Tensor, "B T L H S"], sampled: bool, layer: int, 
             raise ConfigError(
                 f"training.{name} is {value}; for this model it must be at least -1 and at most {count - 1}."
             )
+
+
+def disagreement(one: Float[Tensor, "N W"], other: Float[Tensor, "N W"]) -> Float[Tensor, ""]:
+    r"""Sum how far apart two passes over the same tokens are that differ in dropout alone (Liang et al. 2021, R-Drop).
+
+    .. math::
+        \tfrac{1}{2} \left( D_{KL}(p \| q) + D_{KL}(q \| p) \right)
+        = \tfrac{1}{2} \sum_k (p_k - q_k) (\log p_k - \log q_k)
+
+    Equation 2 of the paper. What is made small is half of its equation 4, so that the loss has the size it has with one
+    pass.
+    """
+    p, q = one.float().log_softmax(dim=-1), other.float().log_softmax(dim=-1)
+    return ((p.exp() - q.exp()) * (p - q)).sum() / 2
 
 
 class Reward(NamedTuple):

@@ -91,6 +91,13 @@ def _check_losses(config: Config) -> None:
             f"training.coverage_loss is {settings.coverage_loss}, but nothing keeps what earlier looks have seen: set "
             "model.attention.coverage (regard list coverages), or training.coverage_loss=0."
         )
+    model = config.model
+    dropout = max(model.dropout, model.decoder.context_dropout, model.decoder.output_dropout)
+    if settings.r_drop > 0 and not dropout > 0:
+        raise ConfigError(
+            f"training.r_drop is {settings.r_drop}, but there is no dropout, so that two passes are the same: set "
+            "model.dropout, or training.r_drop=0."
+        )
     if settings.guided > 0 and attention is None:
         raise ConfigError(
             f"training.guided is {settings.guided}, but model.attention is none, so there are no looks to guide: set "
@@ -106,7 +113,7 @@ def _check_numbers(config: Config) -> None:
     for name in ("warmup", "clip", "steps", "validate_every", "save_every", "patience", "weight_decay"):
         if not getattr(settings, name) >= 0:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0.")
-    for name in ("coverage_loss", "guided", "reinforce", "entropy"):
+    for name in ("r_drop", "coverage_loss", "guided", "reinforce", "entropy"):
         if not 0 <= getattr(settings, name) < math.inf:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and finite.")
     for name in ("guided_layer", "guided_head"):

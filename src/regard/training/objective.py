@@ -7,12 +7,12 @@ from torch.nn import functional
 
 from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
-from regard.data.batching import Batch
+from regard.data.batching import Batch, twice
 from regard.errors import ConfigError
 from regard.models.protocol import Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, reinforce
+from regard.training.auxiliary import check_looks, coverage_loss, disagreement, guided_loss, reinforce
 from regard.training.forcing import mixed_tokens
 from regard.training.loss import cross_entropy
 
@@ -40,17 +40,33 @@ class Objective:
 
     def __call__(self, batch: Batch, ratio: float = 1.0) -> Made:
         """Run the model over a batch; `ratio` is how often it reads the right words."""
+        if self._settings.r_drop > 0:
+            batch = twice(batch)
         model, mask = self._model, batch.target_mask
         encoded = model.encode(batch.source, batch.source_mask)
         read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
+        if ratio < 1 and self._settings.r_drop > 0:
+            read = read.chunk(2)[0].repeat(2, 1)  # both passes read the same words
         taught = model.decoder.teach(read, encoded, look=self._settings.guided > 0)
         # The output layer, a model's dearest part, never sees padding.
         logits = model.decoder.project(taught.features[mask])
         loss = cross_entropy(logits, batch.tokens_out[mask], self._settings.label_smoothing)
         total, beside = self._beside(loss.total, taught, batch)
-        if taught.extras.log_prob is None:
-            return Made(total, loss.total.detach(), beside, None)
-        return self._rewarded(Made(total, loss.total.detach(), beside, None), taught, logits, batch)
+        made = Made(total, loss.total.detach(), beside, None)
+        if taught.extras.log_prob is not None:
+            made = self._rewarded(made, taught, logits, batch)
+        return made if self._settings.r_drop == 0 else self._agreeing(made, logits)
+
+    def _agreeing(self, made: Made, logits: Float[Tensor, "N W"]) -> Made:
+        """Take two passes' sums for those of one, and add how far apart the two are."""
+        apart = disagreement(*logits.chunk(2))
+        beside = {name: value / 2 for name, value in made.beside.items()}
+        return Made(
+            (made.total + self._settings.r_drop * apart) / 2,
+            made.loss / 2,
+            {**beside, "disagreement": apart.detach()},
+            made.reached,
+        )
 
     def _beside(self, total: Float[Tensor, ""], taught: Taught, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         settings, beside = self._settings, {}
