@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow lint types check bottleneck mechanisms clean
+.PHONY: demo test slow gpu-test lint types check bottleneck mechanisms bench clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -17,6 +17,9 @@ test: $(INSTALLED)  ## the test suite, on all cores
 
 slow: $(INSTALLED)  ## the trainings that take minutes
 	OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/pytest -m slow
+
+gpu-test:  ## what needs an NVIDIA GPU, with the Python that knows it: make gpu-test PYTHON=...
+	PYTHONPATH=src $(PYTHON) -m pytest -m gpu $$(grep -rl --include='*.py' 'mark\.gpu' tests)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -33,6 +36,10 @@ bottleneck: $(RUNTIME)  ## docs/bottleneck.md: the same model with and without a
 mechanisms: $(RUNTIME)  ## docs/mechanisms/: a page for each, with a picture from a model trained with it
 	$(BIN)/python bench/mechanisms.py train
 	$(BIN)/python bench/mechanisms.py pages
+
+bench: $(RUNTIME)  ## regard beside other toolkits on the CPU; the first run makes their environments and models
+	$(BIN)/python bench/cpu_train.py
+	$(BIN)/python bench/cpu_decode.py
 
 $(RUNTIME): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

@@ -2,8 +2,9 @@
 
 `train` trains one small model for each mechanism on `phrasebook`, scores it, draws where it looks and notes it all in
 docs/mechanisms/measured.json; a run that was interrupted goes on where it was, and `--jobs` trains several at a time.
-`pages` writes the pages from what was measured, from the docstrings and from docs/mechanisms/texts.toml: it needs no
-training, and a test runs it to see that the pages are current. Run: make mechanisms
+`draw` draws again what was trained. `pages` writes the pages from what was measured, from the docstrings and from
+docs/mechanisms/texts.toml: it needs no training, and a test runs it to see that the pages are current. Run: make
+mechanisms
 """
 
 import argparse
@@ -88,6 +89,8 @@ class Mechanism:
     base: Callable[[], Config] = lambda: override(configuration(), RECURRENT)
     inside: bool = False
     """Whether it is at work where the encoder looks at itself."""
+    steps: int = 0
+    """Steps of training, where it needs others than all the rest."""
 
     @property
     def key(self) -> str:
@@ -114,7 +117,10 @@ def mechanisms() -> Iterator[Mechanism]:
     for name, reach in reaches.items():
         if name == "global" or not reach.of_another:
             continue
-        yield Mechanism("reach", name, reach, (f"model.attention.reach={name}", "model.attention.window=4"))
+        # A window that has to learn where to go is to see most of a source from its middle, as in the paper.
+        window, steps = (10, 2500) if name == "local-p" else (4, 0)
+        local = (f"model.attention.reach={name}", f"model.attention.window={window}")
+        yield Mechanism("reach", name, reach, local, steps=steps)
     yield Mechanism("reach", "global", reaches["global"], ("model.attention.reach=global",))
     for name, reach in reaches.items():
         if not reach.of_another:
@@ -138,7 +144,7 @@ def mechanisms() -> Iterator[Mechanism]:
 
 def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
     """Train, score and draw one mechanism; what is measured goes beside the model."""
-    config = override(mechanism.base(), mechanism.changes)
+    config, steps = override(mechanism.base(), mechanism.changes), steps or mechanism.steps
     if steps:
         config = override(config, (f"training.steps={steps}", f"training.validate_every={steps}"))
     out = folder / mechanism.key
@@ -147,9 +153,7 @@ def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
     translator = regard.load(out, device="auto")
     corpus = open_corpus([TEST])
     report = evaluate(translator, corpus, data=corpus.name, beam=5)
-    trace = look_inside(translator) if mechanism.inside else translator.translate([SENTENCE])[0].attention
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    trace.save(IMAGES / f"{mechanism.key}.png", quiet=True)
+    trace = draw(mechanism, translator)
     measured = {
         "bleu": round(report["BLEU"].value, 2),
         "signature": report["BLEU"].made_by,
@@ -167,6 +171,14 @@ def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 
 
+def draw(mechanism: Mechanism, translator: Translator) -> AttentionTrace:
+    """Draw where a model looks with a mechanism."""
+    trace = look_inside(translator) if mechanism.inside else translator.translate([SENTENCE])[0].attention
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    trace.save(IMAGES / f"{mechanism.key}.png", quiet=True)
+    return trace
+
+
 def look_inside(translator: Translator) -> AttentionTrace:
     """Return where the encoder's first layer looks while it reads the sentence, as the mean of its heads."""
     side = translator.tokenizers.source
@@ -178,7 +190,7 @@ def look_inside(translator: Translator) -> AttentionTrace:
     pieces = tuple(side.pieces(tokens))
     weights = first[0].permute(1, 0, 2)[None].float().cpu().numpy().astype(np.float32)
     words = tuple(side.words(tokens))
-    return AttentionTrace(pieces, pieces, weights, (), 0.0, source_words=words, target_words=words)
+    return AttentionTrace(pieces, pieces, weights, (), None, source_words=words, target_words=words)
 
 
 def cost_of(attention: AttentionConfig | None, config: Config, mechanism: Mechanism) -> dict[str, float]:
@@ -319,10 +331,10 @@ freely: `regard list` names them, and a combination that has no meaning is refus
 Each row is one small model on the [phrasebook](../phrasebook.md), 128 units wide, trained for 800 steps (a minute or
 two on one CPU core) and scored on {TEST}: scores, focuses and the reaches of a decoder with
 `bahdanau2014-small`, what is at work within a sequence with `transformer2017-small` of 2 + 2 layers. The numbers say
-that each of them works and what it costs (local-p had only begun: its window starts in the middle of every source and
-is slow to learn where to go). One short run on sentences as regular as these does not say which is best on yours:
-`regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256 states, forward and backward,
-on one CPU thread.
+that each of them works and what it costs. (local-p has 2,500 steps and a wider window than local-m: it starts in the
+middle of every source, and is slow to learn where to go.) One short run on sentences as regular as these does not say
+which is best on yours: `regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256
+states, forward and backward, on one CPU thread.
 
 Written by `python bench/mechanisms.py pages`, from models made by `python bench/mechanisms.py train`.
 """
@@ -331,7 +343,7 @@ Written by `python bench/mechanisms.py pages`, from models made by `python bench
 def main() -> None:
     """Train, or write pages."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("what", choices=("train", "one", "pages"))
+    parser.add_argument("what", choices=("train", "one", "draw", "pages"))
     parser.add_argument("only", nargs="*", help="mechanisms, such as score-additive; all if none is given")
     parser.add_argument("--folder", type=Path, default=Path("models/mechanisms"), help="where the models go")
     parser.add_argument("--jobs", type=int, default=1, help="models that train at a time")
@@ -342,6 +354,10 @@ def main() -> None:
     elif options.what == "one":
         (mechanism,) = (one for one in mechanisms() if one.key == options.only[0])
         train_one(mechanism, options.folder, options.steps)
+    elif options.what == "draw":
+        for mechanism in mechanisms():
+            if not options.only or mechanism.key in options.only:
+                draw(mechanism, regard.load(options.folder / mechanism.key))
     else:
         for name, text in pages().items():
             (DOCS / name).write_text(text, encoding="utf-8")

@@ -11,8 +11,34 @@ import regard
 
 ROOT = Path(regard.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FLOOR = ("errors", "registry", "config", "settings", "presets", "shapes", "masks", "files", "doctor")
-ORDER = ("viz", "attention", "layers", "models", "data", "decoding", "evaluation", "training", "compare", "demo", "cli")
+FLOOR = (
+    "errors",
+    "registry",
+    "config",
+    "settings",
+    "presets",
+    "shapes",
+    "masks",
+    "loops",
+    "packed",
+    "allocation",
+    "files",
+)
+ORDER = (
+    "viz",
+    "attention",
+    "layers",
+    "models",
+    "native",
+    "doctor",
+    "data",
+    "decoding",
+    "evaluation",
+    "training",
+    "compare",
+    "demo",
+    "cli",
+)
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich")
 BY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.masks import from_lengths, masked_softmax
+from regard.masks import from_lengths, masked_softmax, reversal
 
 law = settings(deadline=None, max_examples=50)
 
@@ -113,3 +113,11 @@ def test_masks_from_lengths(lengths, longest):
     mask = from_lengths(torch.tensor(lengths), longest)
     size = max(lengths) if longest is None else longest
     assert mask.tolist() == [[s < length for s in range(size)] for length in lengths]
+
+
+def test_a_reversal_undoes_itself_and_leaves_padding_and_what_is_kept():
+    mask = from_lengths(torch.tensor([5, 3, 1, 0]), 5)
+    assert reversal(mask).tolist() == [[4, 3, 2, 1, 0], [2, 1, 0, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    for kept in (0, 1, 2):
+        order = reversal(mask, kept)
+        assert order.gather(1, order).tolist() == [list(range(5))] * 4

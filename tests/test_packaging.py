@@ -13,7 +13,7 @@ import regard
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCE = Path(regard.__file__).parent
-CHECKED_ONLY = {"jaxtyping"}
+CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
 
 

@@ -245,6 +245,8 @@ class DecodingConfig:
     """alpha of Wu et al. 2016; 0 for none."""
     coverage_penalty: float = 0.0
     """beta of Wu et al. 2016; 0 for none."""
+    patience: float = 0.0
+    """Stop when patience × beam hypotheses have ended (Kasai et al. 2022); 0: when no other can beat what has."""
     min_length: int = 0
     """Fewest tokens, without the end mark."""
     max_length: int = 0
@@ -271,6 +273,10 @@ class DecodingConfig:
     """sample, mbr: what is drawn comes from it and from the text alone."""
     ensemble: str = "arithmetic"
     """Mean of several models: arithmetic (of probabilities), or geometric (of log-probabilities, normalised again)."""
+    precision: str = "float32"
+    """beam, on a CPU: float32, or bfloat16 or int8, which are faster where the CPU multiplies so (regard doctor)."""
+    shortlist: int = 0
+    """Words considered for each source word, by what training saw go with it, beside the most frequent; 0 for all."""
 
 
 @dataclass(frozen=True)

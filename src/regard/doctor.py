@@ -40,7 +40,17 @@ def examine() -> list[Finding]:
             findings.append(Finding(f"GPU {index}", f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"))
     else:
         findings.append(Finding("GPU", "none that torch can use: training runs on the CPU"))
+    findings.append(Finding("decoding", _decoding()))
     return findings
+
+
+def _decoding() -> str:
+    """Say whether decoding is compiled, and in which precisions it multiplies."""
+    from regard.native.library import PRECISIONS, library
+
+    found = library()
+    offered = [precision for precision in PRECISIONS if found.offers(precision)]
+    return f"{found.words}; {', '.join(offered)}" if offered else f"in Python: {found.words}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,14 +11,38 @@ def from_lengths(lengths: Int[Tensor, " B"], longest: int | None = None) -> Bool
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
+def reversal(mask: Bool[Tensor, "B S"], kept: int = 0) -> Int[Tensor, "B S"]:
+    """Return the order that reverses each row's real positions, but for the last `kept`; it undoes itself."""
+    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    last = mask.sum(dim=1, keepdim=True) - 1 - kept
+    return torch.where(positions <= last, last - positions, positions)
+
+
+def exact(values: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Take half precision to float32: sums over a row are made there."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
 def masked_softmax(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:
     """Softmax over the allowed positions; the others get exactly zero, forward and backward.
 
     A row where nothing is allowed gives zeros: neither NaN, nor weight on padding. Half precision is normalised in
     float32 and returned as it came.
     """
-    exact = scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
-    forbidden = ~allowed
+    summed, forbidden = exact(scores), ~allowed
     # The lowest finite number instead of -inf: a wholly forbidden row becomes uniform, not NaN, and is then erased.
-    weights = torch.softmax(exact.masked_fill(forbidden, torch.finfo(exact.dtype).min), dim=-1)
+    weights = torch.softmax(summed.masked_fill(forbidden, torch.finfo(summed.dtype).min), dim=-1)
     return weights.masked_fill(forbidden, 0.0).to(scores.dtype)
+
+
+def erase(states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    """Put zeros where nothing is real, whatever stood there, and let no gradient come from there.
+
+    On a CPU only what is padding is touched, and nothing where there is none; a GPU would have to be waited for.
+    """
+    if mask.device.type != "cpu":
+        return states.masked_fill(~mask[..., None], 0.0)
+    padding = (~mask).flatten().nonzero()[:, 0]
+    if not len(padding):
+        return states
+    return states.flatten(0, 1).index_fill(0, padding, 0.0).view_as(states)

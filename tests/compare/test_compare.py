@@ -111,6 +111,7 @@ def test_what_was_interrupted_goes_on_and_ends_the_same(made, make, tmp_path):
         make.run(tmp_path / "out", *variants, reporter=stop)
     assert Place(tmp_path / "out", "look").read().state == FINISHED
     assert Place(tmp_path / "out", "blind").read().state == "interrupted"
+    assert stop.messages[-1] == "Stopped after step 4 and saved."  # there is no --resume here: the same command goes on
     on = make.listener()
     _, said = make.run(tmp_path / "out", *variants, reporter=on)
     assert on.steps == 2

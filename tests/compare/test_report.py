@@ -5,12 +5,15 @@ import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from regard.compare import tables
 from regard.compare.document import Cell, Code, Column, Document, Picture, Sentence, Shown, Table, plain
 from regard.compare.markdown import code, escape, to_markdown
 from regard.compare.page import inline, to_html
+from regard.config import Config, EncoderConfig, ModelConfig
 from regard.viz.trace import AttentionTrace
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -198,3 +201,18 @@ def test_a_picture_is_one_of_the_documents_blocks(tmp_path):
     document = Document("t", [Picture("x", "A <thing>")])
     assert "![A \\<thing\\>](images/x.png)" in to_markdown(document)
     assert "<figcaption>A &lt;thing&gt;</figcaption>" in to_html(document, tmp_path)
+
+
+def test_the_loss_of_a_language_model_is_not_compared_with_that_of_translators():
+    def row(kind, loss, bleu):
+        config = replace(Config(), model=replace(ModelConfig(), encoder=EncoderConfig(kind=kind)))
+        run = SimpleNamespace(record=SimpleNamespace(job=SimpleNamespace(config=config)))
+        stats = {"loss": loss, "bleu": bleu}
+        return SimpleNamespace(runs=(run,), stat=lambda name: stats[name] and SimpleNamespace(mean=stats[name]))
+
+    by_name = {column.measure: column for column in tables.COLUMNS}
+    writer, first, second = row("none", 1.0, None), row("recurrent", 2.0, 30.0), row("transformer", 3.0, 40.0)
+    assert tables._best(by_name["loss"], [writer, first, second]) == 2.0
+    assert tables._best(by_name["bleu"], [writer, first, second]) == 40.0
+    assert tables._best(by_name["loss"], [writer, row("none", 1.5, None)]) == 1.0
+    assert tables._best(by_name["loss"], [writer, first]) is None

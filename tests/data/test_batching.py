@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.config import TokenizerConfig
 from regard.data import batching
-from regard.data.batching import Batch, BatchOrder, make_batch, pad_sources
+from regard.data.batching import Batch, BatchOrder, make_batch, pad_sources, twice
 from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
 from regard.data.tokenizers import train_tokenizers
@@ -152,3 +152,14 @@ class TestBatches:
         assert ids.tolist() == [[5, 6, EOS], [EOS, PAD, PAD], [7, EOS, PAD]]
         assert mask.tolist() == [[True, True, True], [True, False, False], [True, True, False]]
         assert pad_sources([])[0].shape == (0, 0)
+
+
+def test_what_the_host_knows_is_what_the_masks_say(cache):
+    for batch in (made := make_batch(cache, np.arange(7)), twice(made)):
+        assert batch.lengths.tolist() == batch.source_mask.sum(dim=1).tolist()
+        torch.testing.assert_close(batch.at_tokens(batch.tokens_out), batch.tokens_out[batch.target_mask])
+        states = torch.randn(*batch.tokens_out.shape, 3)
+        torch.testing.assert_close(batch.at_tokens(states), states[batch.target_mask])
+        plain = batch._replace(written=None)
+        assert torch.equal(plain.at_tokens(states), batch.at_tokens(states))
+        assert batch.to("cpu").lengths is batch.lengths

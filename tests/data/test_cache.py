@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.config import TokenizerConfig
-from regard.data import cache as module
+from regard.data import packing
 from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
 from regard.data.pair import Pair
@@ -31,7 +31,7 @@ def others():
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(module, "_AT_ONCE", 64)
+    monkeypatch.setattr(packing, "AT_ONCE", 64)
 
 
 def wrong(folder, call):

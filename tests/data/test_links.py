@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import TokenizerConfig
-from regard.data import cache as module
+from regard.data import packing
 from regard.data.alignments import token_links
 from regard.data.batching import BatchOrder, make_batch
 from regard.data.cache import TokenCache
@@ -35,7 +35,7 @@ def linked(*links, possible=()):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(module, "_AT_ONCE", 64)
+    monkeypatch.setattr(packing, "AT_ONCE", 64)
 
 
 def naive_links(pair, source_words, target_words):

@@ -92,7 +92,7 @@ def test_what_has_ended_costs_the_others_nothing():
     """A group that has written its end mark takes no more tokens; the others are as free as if it were not there."""
 
     class First(Oracle):
-        def step(self, token, state):
+        def step(self, token, state, look=True):
             step = super().step(token, state)
             logits = torch.full((len(token), self.size), -20.0)
             at_start = (token == BOS)[:, None]

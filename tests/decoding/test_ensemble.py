@@ -142,7 +142,7 @@ def test_an_ensemble_of_models_that_are_wrong_in_different_places_is_better_than
         def start(self, encoded):
             return type(super().start(encoded))(torch.zeros(len(encoded.mask), dtype=torch.long), encoded.mask)
 
-        def step(self, token, state):
+        def step(self, token, state, look=True):
             step = super().step(token, state)
             logits = torch.zeros(len(token), self.size)
             for row, at in enumerate(state.mark.tolist()):

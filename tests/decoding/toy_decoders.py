@@ -36,7 +36,7 @@ class Oracle(Decoder[Prefix]):
     def start(self, encoded: Encoded) -> Prefix:
         return Prefix(encoded.states[:, 0, 0].long() % STATES, encoded.mask)
 
-    def step(self, token, state: Prefix) -> Step[Prefix]:
+    def step(self, token, state: Prefix, look=True) -> Step[Prefix]:
         self.rows.append(len(token))
         mark = (state.mark * 1009 + token * 101 + 7) % STATES
         scores = self.scores[mark][..., : state.mask.shape[1]]

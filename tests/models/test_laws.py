@@ -18,10 +18,10 @@ from regard.config import AttentionConfig, DataConfig, DecoderConfig, EncoderCon
 from regard.errors import ConfigError
 from regard.layers.cells import cells
 from regard.layers.readout import readouts
-from regard.masks import from_lengths
+from regard.masks import from_lengths, reversal
 from regard.models.build import build_model
 from regard.models.registries import decoders, encoders
-from regard.models.seq2seq import Seq2Seq, reversal
+from regard.models.seq2seq import Seq2Seq
 from regard.presets import preset, presets
 from regard.training.checks import check
 
@@ -261,6 +261,30 @@ def test_stepping_equals_teaching(model, batch, encoded, found):
         state = step.state
 
 
+def test_teaching_learns_what_stepping_learns(model, settings, batch):
+    """Gradients too: within a run over many steps they are made in another way (`regard.loops`), of steps plainly."""
+    if settings.decoder.kind == TRANSFORMER:
+        pytest.skip("has no loop over its steps")
+    source, mask, tokens = batch
+    learned = [p for p in model.parameters() if p.requires_grad]
+
+    def slopes(logits):
+        factors = torch.linspace(-1, 1, logits.numel(), dtype=logits.dtype).view_as(logits)
+        return torch.autograd.grad((logits * factors).sum(), learned, allow_unused=True)
+
+    encoded = model.encode(source, mask)
+    state, stepped = model.decoder.start(encoded), []
+    for t in range(T):
+        step = model.decoder.step(tokens[:, t], state)
+        stepped.append(step.logits)
+        state = step.state
+    taught = model.decoder.project(model.decoder.teach(tokens, model.encode(source, mask), look=False).features)
+    for one, other in zip(slopes(torch.stack(stepped, dim=1)), slopes(taught), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other)
+
+
 @torch.no_grad()
 def test_looking_does_not_change_what_is_found(model, batch, encoded, taught):
     unseen = model.decoder.teach(batch[2], encoded, look=False)
@@ -348,6 +372,26 @@ def test_reordering_is_picking_rows(model, batch, state):
 
 
 @torch.no_grad()
+def test_reordering_within_a_source_is_reordering(model, batch, encoded):
+    """Two hypotheses of each source, which have come different ways, then change places, or one takes both."""
+    _, _, tokens = batch
+    decoder = model.decoder
+    twice = torch.arange(B).repeat_interleave(2)
+    state = decoder.reorder(decoder.start(encoded), twice)
+    written = tokens[twice, :3] + torch.tensor([0, 1]).repeat(B)[:, None]
+    for t in range(2):
+        state = decoder.step(written[:, t] % W, state).state
+    rows = torch.tensor([1, 0, 2, 2, 5, 5])
+    within, whole = (
+        decoder.step(written[:, 2] % W, reorder(state, rows)) for reorder in (decoder.reorder_within, decoder.reorder)
+    )
+    assert torch.equal(within.logits, whole.logits)
+    assert torch.equal(within.weights, whole.weights)
+    kept = decoder.step(written[:, 2] % W, state)
+    assert not torch.allclose(kept.logits, whole.logits)
+
+
+@torch.no_grad()
 def test_a_state_can_be_gone_back_to(model, batch, state):
     _, _, tokens = batch
     decoder = model.decoder
@@ -426,7 +470,7 @@ def test_variational_dropout_holds_its_mask_over_the_steps():
 
 def test_reversal_leaves_the_end_mark_and_padding():
     mask = from_lengths(torch.tensor([5, 3, 1]))
-    assert reversal(mask).tolist() == [[3, 2, 1, 0, 4], [1, 0, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert reversal(mask, kept=1).tolist() == [[3, 2, 1, 0, 4], [1, 0, 2, 3, 4], [0, 1, 2, 3, 4]]
 
 
 def test_reversed_states_are_in_source_order():

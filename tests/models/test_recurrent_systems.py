@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from regard.attention import focuses, reaches, scores
 from regard.attention.positions import positions
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
+from regard.models.encoder import pack
 from regard.models.registries import decoders
 from regard.presets import preset
 
@@ -601,3 +603,10 @@ def test_what_does_not_fit_is_refused_with_the_reason(change, message):
     with pytest.raises(ConfigError) as caught:
         build_model(replace(ModelConfig(), **change), W, W)
     assert str(caught.value) == message
+
+
+def test_packing_is_torch_s_own():
+    states, lengths = torch.randn(5, 7, 3), torch.tensor([2, 7, 1, 7, 3])
+    ours = pack(states, lengths)
+    theirs = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
+    assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True))

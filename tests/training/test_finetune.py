@@ -50,6 +50,18 @@ def config(material):
     return override(chosen, [f"data.train={material / 'new.tsv'}", "training.epochs=1", "training.optimizer=sgd"])
 
 
+def test_a_soft_look_can_become_a_hard_one_and_back(tmp_path, material, config):
+    """Hard attention has a baseline that soft attention has not: it begins at zero, and is left behind."""
+    hard = override(config, ["model.attention.focus=hard"])
+    train(hard, tmp_path / "hard", reporter=Listener())
+    baselines = {name: value for name, value in load_file(tmp_path / "hard" / WEIGHTS).items() if "baseline" in name}
+    assert len(baselines) == 1
+    assert all(value.abs().sum() > 0 for value in baselines.values())
+    soft = override(configuration_of(tmp_path / "hard"), [f"data.train={material / 'new.tsv'}"])
+    train(changed(override(soft, ["model.attention.focus=softmax"]), epochs=1), tmp_path / "soft", reporter=Listener())
+    assert load_file(tmp_path / "soft" / WEIGHTS).keys() == load_file(material / "old" / WEIGHTS).keys()
+
+
 def test_the_first_step_has_the_loss_of_the_old_model(tmp_path, material, config):
     listener = Listener()
     whole = changed(config, batch_tokens=4000)

@@ -70,6 +70,15 @@ def test_the_bar_shows_loss_speed_and_the_last_validation():
         assert part in shown
 
 
+def test_the_bar_shows_a_validation_at_once_and_not_only_with_the_next_step():
+    stream = Terminal()
+    bar = Bar(stream)
+    bar.step(NOW)
+    bar.logged(VALIDATION)
+    bar.close()
+    assert "left · BLEU 31.4" in stream.getvalue()
+
+
 def test_without_bleu():
     record = {name: value for name, value in VALIDATION.items() if name not in ("bleu", "best")}
     assert describe(record, None) == "step 1,200 · epoch 3 · validation loss 2.0000 · perplexity 7.39"

@@ -180,7 +180,7 @@ def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
     def diverging(trainer, batches, ratio):
         calls.append(1)
         made = real(trainer, batches, ratio)
-        return made._replace(loss=float("nan")) if len(calls) == 6 else made
+        return made._replace(loss=torch.tensor(float("nan"))) if len(calls) == 6 else made
 
     whole = tmp_path / "whole"
     train(changed(config, steps=4), whole)

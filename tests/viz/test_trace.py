@@ -1,6 +1,7 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,22 @@ def test_what_does_not_fit_together_is_refused():
 def test_layers_and_heads_that_are_not_there(choice, message):
     with pytest.raises(DisplayError, match=f"^{re.escape(message)}$"):
         dress().look(**choice)
+
+
+def test_negative_numbers_count_from_the_end_and_are_told_as_what_they_stand_for():
+    trace = make_trace(["a", "b"], ["x"], layers=3, heads=2)
+    np.testing.assert_array_equal(trace.look(-1, -2), trace.look(2, 0))
+    assert trace.caption(-1, -2) == trace.caption(2, 0) == "score -1.25 · layer 2 · head 0"
+    assert trace.every_head(-1) == trace.every_head(2) == [(2, 0), (2, 1)]
+
+
+def test_where_nothing_was_searched_for_there_is_no_score():
+    trace = replace(make_trace(["a", "b"], ["x"], heads=4), score=None)
+    assert trace.caption() == "mean of 4 heads"
+    assert trace.caption(0, 1) == "layer 0 · head 1"
+    assert "score" not in trace.render()
+    assert replace(dress(), score=None).render().splitlines()[-1].endswith("█ 1.0")
+    assert AttentionTrace.from_json(trace.to_json()).score is None
 
 
 @pytest.mark.parametrize(("name", "got"), [

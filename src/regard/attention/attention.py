@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from regard.attention import fused
 from regard.attention.base import (
     Attended,
     Blocks,
@@ -25,7 +26,10 @@ from regard.attention.focus.softmax import Softmax
 from regard.attention.heads import Heads, repeat
 from regard.attention.onward import go_on, pick_heads
 from regard.attention.positions.base import Position
+from regard.attention.score.additive import HiddenLayer
 from regard.attention.score.scaled_dot import ScaledDot
+from regard.loops import mixed
+from regard.masks import erase
 from regard.shapes import Bool, Float, Int, Tensor
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
@@ -78,7 +82,7 @@ class Attention(nn.Module):
 
         Padding is erased rather than trusted: a weight of zero on a state that is not finite would still be NaN.
         """
-        real = states.masked_fill(~mask[..., None], 0.0)
+        real = erase(states, mask)
         if self.heads is not None:
             raw, values = self.heads.keys(real), self.heads.values(real)
         else:
@@ -86,19 +90,15 @@ class Attention(nn.Module):
         keys = self.score.keys(raw)
         if self.position is not None:
             keys = self.position.turn(keys, first)
-        # Short reaches pick rows at every look: they are laid out for that once.
-        keys, values = keys.contiguous(), values.contiguous()
+        if self._picks():
+            # Short reaches pick rows at every look: they are laid out for that once.
+            keys, values = keys.contiguous(), values.contiguous()
         return Memory(keys, values, mask, None if self.coverage is None else self.coverage.fertility(real))
 
     def extend(self, memory: Memory, states: Float[Tensor, "B N D"]) -> Memory:
         """Add states to a memory: a sequence that looks at itself remembers each of its steps."""
         real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        new = self.remember(states, real, first=memory.mask.shape[1])
-        return Memory(
-            torch.cat([memory.keys, new.keys], dim=2),
-            torch.cat([memory.values, new.values], dim=2),
-            torch.cat([memory.mask, new.mask], dim=1),
-        )
+        return memory.extended(self.remember(states, real, first=memory.mask.shape[1]))
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -161,6 +161,8 @@ class Attention(nn.Module):
             return self._look_onward(queries, memory, carry)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
+        if not look and isinstance(self.score, HiddenLayer) and self._additive() and fused.usable(queries, memory.keys):
+            return self._look_additively(self.score, queries, memory, carry)
         cuts = self.reach.blocks(carry.position, queries.shape[2], memory.mask.shape[1], queries.device)
         if not cuts:
             return self._look_at_all(queries, memory, carry)
@@ -177,7 +179,7 @@ class Attention(nn.Module):
             allowed = allowed if pairs is None else allowed & pairs
         scores = self.score(queries, repeat(memory.keys, heads))
         focused = self._focused(scores, queries, places, allowed, carry)
-        context = focused.weights.to(memory.values.dtype) @ repeat(memory.values, heads)
+        context = mixed(focused.weights.to(memory.values.dtype), repeat(memory.values, heads))
         return _Looked(self._with_places(context, focused, places), focused.weights, focused)
 
     def _look_in_blocks(
@@ -286,6 +288,10 @@ class Attention(nn.Module):
         ]
         return _Looked(context, whole, Focused(weights, *told))
 
+    def _picks(self) -> bool:
+        """Whether queries look at keys and values that are picked for them."""
+        return isinstance(self.reach, LocalReach) or type(self.reach).blocks is not Reach.blocks
+
     def _fusible(self) -> bool:
         """Whether torch's own fused attention computes the same."""
         plain_reach = type(self.reach).blocks is Reach.blocks
@@ -299,11 +305,29 @@ class Attention(nn.Module):
             at = torch.arange(carry.position, carry.position + steps, device=device)
             pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
             allowed = allowed if pairs is None else allowed & pairs
+        keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
+        # A GPU would have to be waited for to know.
+        if device.type == "cpu" and allowed.all():
+            return _Looked(functional.scaled_dot_product_attention(queries, keys, values), None)
         # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
         some = allowed.any(dim=-1, keepdim=True)
-        keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
         seen = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed | ~some)
-        return _Looked(seen.masked_fill(~some, 0.0), None)
+        return _Looked(seen if device.type == "cpu" and some.all() else seen.masked_fill(~some, 0.0), None)
+
+    def _additive(self) -> bool:
+        """Whether the fused additive attention computes the same, with a score that it knows."""
+        plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
+        return plain_reach and type(self.focus) is Softmax and not self._adds_positions()
+
+    def _look_additively(
+        self, score: HiddenLayer, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry
+    ) -> _Looked:
+        units, vectors = score.units(queries), score.vectors()
+        keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
+        vectors = torch.ones(units.shape[1::2], device=units.device) if vectors is None else vectors
+        cooled = self._cooled(vectors[None, :, None])[0, :, 0]
+        position = carry.position if self.reach.causal else None
+        return _Looked(fused.additive_attention(units, keys, cooled, values, memory.mask, position), None)
 
     def _cooled(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
         if self.temperature != 1.0:

@@ -25,6 +25,14 @@ class Memory(NamedTuple):
     fertility: Float[Tensor, "B S"] | None = None
     """How often each position may be looked at, where the coverage learns that (Tu et al. 2016)."""
 
+    def extended(self, new: "Memory") -> "Memory":
+        """Return this memory with a new one behind it: what a sequence that looks at itself adds at each step."""
+        return Memory(
+            torch.cat([self.keys, new.keys], dim=2),
+            torch.cat([self.values, new.values], dim=2),
+            torch.cat([self.mask, new.mask], dim=1),
+        )
+
 
 class Carry(NamedTuple):
     """What a look leaves for the next one of the same sequence."""

@@ -2,8 +2,8 @@
 
 import torch
 from torch import nn
-from torch.nn import functional
 
+from regard.loops import Linear, linear
 from regard.shapes import Float, Tensor
 
 
@@ -20,16 +20,9 @@ class HeadLinear(nn.Module):
     def forward(self, inputs: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T E"]:
         """Map each head's inputs."""
         if self.heads == 1:
-            return functional.linear(inputs, self.weight)
+            return linear(inputs, self.weight)
         # Not `@`, which would copy the weights for each row of the batch.
         return torch.einsum("bhtd,hed->bhte", inputs, self.weight.view(self.heads, -1, inputs.shape[-1]))
-
-
-def weigh(hidden: Float[Tensor, "B H T S A"], vectors: HeadLinear) -> Float[Tensor, "B H T S"]:
-    """Take the inner product of what a score's hidden layer holds with each head's vector."""
-    if vectors.heads == 1:
-        return functional.linear(hidden, vectors.weight).squeeze(-1)
-    return torch.einsum("bhtsa,ha->bhts", hidden, vectors.weight)
 
 
 class Heads(nn.Module):
@@ -58,10 +51,10 @@ class Heads(nn.Module):
         """
         super().__init__()
         self.heads, self.groups = heads, groups
-        self.W_q = nn.Linear(query_width, heads * width)
+        self.W_q = Linear(query_width, heads * width)
         self.W_k = nn.Linear(state_width, groups * width) if reads_states else None
         self.W_v = nn.Linear(state_width, groups * width)
-        self.W_o = nn.Linear(heads * width, output)
+        self.W_o = Linear(heads * width, output)
 
     def queries(self, query: Float[Tensor, "B T Q"]) -> Float[Tensor, "B H T K"]:
         """Split queries into heads."""

@@ -35,10 +35,10 @@ def attend(
         str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation instead of the model's.")
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(metavar="N", help="Show this layer, counted from 0.  [default: the mean]")
+        int | None, typer.Option(metavar="N", help="Show this layer, from 0 (-1: the last).  [default: the mean]")
     ] = None,
     head: Annotated[
-        int | None, typer.Option(metavar="N", help="Show this head, counted from 0.  [default: the mean]")
+        int | None, typer.Option(metavar="N", help="Show this head, from 0 (-1: the last).  [default: the mean]")
     ] = None,
     heads: Annotated[
         bool, typer.Option("--heads", help="Show every head by itself, of the given layer or of all.")

@@ -35,6 +35,10 @@ Search = Annotated[
         autocompletion=decoding_assignments,
     ),
 ]
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", help="On a CPU: products in int8, and only words that training saw go with the source's."),
+]
 Batch = Annotated[int, typer.Option(metavar="N", help="Sentences searched at once.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
 Data = Annotated[
@@ -47,8 +51,12 @@ Color = Annotated[
     bool | None,
     typer.Option("--color/--no-color", help="Draw in colour.  [default: on a terminal]", show_default=False),
 ]
-Layer = Annotated[int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0.  [default: the mean]")]
-Head = Annotated[int | None, typer.Option(metavar="N", help="Alignments of this head, from 0.  [default: the mean]")]
+Layer = Annotated[
+    int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0 (-1: the last).  [default: the mean]")
+]
+Head = Annotated[
+    int | None, typer.Option(metavar="N", help="Alignments of this head, from 0 (-1: the last).  [default: the mean]")
+]
 Shift = Annotated[
     bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
 ]

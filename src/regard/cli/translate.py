@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Batch, Beam, Device, Model, Search, To, With, check_at_least, search_options
+from regard.cli.options import Batch, Beam, Device, Fast, Model, Search, To, With, check_at_least, search_options
 
 
 def translate(
@@ -17,6 +17,7 @@ def translate(
         int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
     ] = 1,
     batch: Batch = 64,
+    fast: Fast = False,
     set_: Search = None,
     device: Device = "auto",
 ) -> None:
@@ -31,12 +32,14 @@ def translate(
     from regard.decoding.translator import Translator
 
     translator = Translator.load([model, *(with_ or [])], device)
-    options = search_options(translator.options, set_)
+    options = search_options(translator.faster() if fast else translator.options, set_)
     if sys.stdin.isatty():
         what = "translate" if translator.model.reads else "continue"
         typer.echo(f"Type what to {what}, a text a line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
-        found = translator.stream(lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options, to=to)
+        found = translator.stream(
+            lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options, to=to, look=False
+        )
         for number, best in enumerate(found):
             if n_best == 1:
                 print(best.text)

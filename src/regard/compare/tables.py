@@ -106,10 +106,17 @@ def _significance(row: Row, stat: Stat) -> str:
 
 def _best(column: Measured, rows: Sequence[Row]) -> float | None:
     """Return the best number of a column, where there is a choice."""
+    if column.measure == "loss":
+        # A language model is not told the source: its loss says nothing beside that of a translator.
+        rows = [row for row in rows if _reads(row)] or rows
     means = [stat.mean for row in rows if (stat := row.stat(column.measure))]
     if not column.good or len(set(means)) < 2:
         return None
     return max(means) if column.good == "high" else min(means)
+
+
+def _reads(row: Row) -> bool:
+    return row.runs[0].record.job.config.model.encoder.kind != "none"
 
 
 def length_table(rows: Sequence[Row]) -> Table | None:

@@ -69,7 +69,7 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
         ratio = max(config.decoding.max_ratio, read_toml(place.model / CONFIG).decoding.max_ratio)
         config = replace(config, decoding=replace(config.decoding, max_ratio=ratio))
     place.model.parent.mkdir(parents=True, exist_ok=True)
-    result = loop.train(config, place.model, resume=begun, reporter=reporter)
+    result = loop.train(config, place.model, resume=begun, reporter=reporter, go_on="")
     if result.end == trainer.INTERRUPTED:
         return replace(record, state=INTERRUPTED)
     plain = {name: value for name, value in asdict(result).items() if name != "folder"}

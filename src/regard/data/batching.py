@@ -1,6 +1,6 @@
 """Batches filled by tokens, among sentences of like length, in an order that is a pure function of seed and epoch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,24 +31,42 @@ class Batch(NamedTuple):
     links: Int[Tensor, "N 3"] | None = None
     """Gold alignments, where the cache has them: each row (b, t, s) links position t of `tokens_out` in pair b with
     position s of `source`. Pairs without an alignment have no rows."""
+    written: Int[Tensor, " N"] | None = None
+    """Where the target mask is true, counted row after row: to ask a mask on a GPU would be to wait for it."""
+    lengths: Int[Tensor, " B"] | None = None
+    """Source tokens of each pair. It stays on the host, which is who asks for it (`pack_padded_sequence`)."""
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Copy the tensors to a device."""
+        """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
+        later = torch.device(device).type == "cuda"
+        return self._map(lambda tensor: tensor.to(device, non_blocking=later))
+
+    def pinned(self) -> "Batch":
+        """Copy the tensors to memory that a GPU can copy from by itself."""
+        return self._map(torch.Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         return self._replace(
-            source=self.source.to(device),
-            source_mask=self.source_mask.to(device),
-            tokens_in=self.tokens_in.to(device),
-            tokens_out=self.tokens_out.to(device),
-            target_mask=self.target_mask.to(device),
-            links=None if self.links is None else self.links.to(device),
+            source=change(self.source),
+            source_mask=change(self.source_mask),
+            tokens_in=change(self.tokens_in),
+            tokens_out=change(self.tokens_out),
+            target_mask=change(self.target_mask),
+            links=None if self.links is None else change(self.links),
+            written=None if self.written is None else change(self.written),
         )
+
+    def at_tokens(self, values: Tensor) -> Tensor:
+        """Return what `values` (B T …) has at the tokens to be written, row after row (N …), without the padding."""
+        return values[self.target_mask] if self.written is None else values.flatten(0, 1)[self.written]
 
 
 def twice(batch: Batch) -> Batch:
     """Return a batch that has each pair of another two times: all in their order, and all once more."""
-    links = batch.links
+    links, written, lengths = batch.links, batch.written, batch.lengths
     if links is not None:
-        links = torch.cat((links, links + links.new_tensor([batch.source.shape[0], 0, 0])))
+        pairs = torch.tensor([batch.source.shape[0], 0, 0])
+        links = torch.cat((links, links + pairs.to(links.device, non_blocking=True)))
     return Batch(
         batch.source.repeat(2, 1),
         batch.source_mask.repeat(2, 1),
@@ -57,6 +75,8 @@ def twice(batch: Batch) -> Batch:
         batch.target_mask.repeat(2, 1),
         np.tile(batch.rows, 2),
         links,
+        None if written is None else torch.cat((written, written + batch.tokens_out.numel())),
+        None if lengths is None else lengths.repeat(2),
     )
 
 
@@ -129,6 +149,8 @@ def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str
         target_mask=torch.from_numpy(target_mask),
         rows=np.asarray(rows),
         links=_gather_links(cache, rows),
+        written=torch.from_numpy(np.flatnonzero(target_mask)),
+        lengths=torch.from_numpy(source_mask.sum(axis=1)),
     ).to(device)
 
 

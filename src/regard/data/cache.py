@@ -12,28 +12,25 @@ import operator
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.alignments import token_links
 from regard.data.corpus import Corpus
-from regard.data.pair import Alignment, Pair
-from regard.data.tokenizers import Tokenizer, Tokenizers
-from regard.data.vocabulary import EOS
+from regard.data.packing import messages, pack_all, position_dtype, token_dtype
+from regard.data.pair import Pair
+from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
 from regard.files import sync_folder, write_atomically
 
 INDEX: Final = "cache.json"
 _SIDES: Final = ("source", "target")
 _FORMAT: Final = 2
-_AT_ONCE: Final = 4096
-"""Pairs encoded in one go."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class TokenCache:
             self.links, self.link_offsets = self._map_links()
 
     def _map_links(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        positions = _map(self.folder / "links.tokens", _position_dtype(self.index.max_length), 2 * self.index.links)
+        positions = _map(self.folder / "links.tokens", position_dtype(self.index.max_length), 2 * self.index.links)
         offsets = _map(self.folder / "links.offsets", "<i8", self.index.pairs + 1)
         if int(offsets[-1]) != self.index.links:
             raise DataError(f"{self.folder} is damaged: its offsets do not fit its links. {_anew(self.folder)}")
@@ -186,11 +183,6 @@ def _map(path: Path, dtype: str, count: int) -> NDArray[Any]:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _position_dtype(max_length: int) -> str:
-    """Hold positions up to that of the end mark."""
-    return "<u2" if max_length < 1 << 16 else "<i4"
-
-
 def _origin(corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int, links: bool) -> str:
     if not isinstance(corpus, Corpus):
         return ""
@@ -198,119 +190,83 @@ def _origin(corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int, lin
     return blake2b(told.encode(), digest_size=16).hexdigest()
 
 
-class _Side:
-    """Writes one side's tokens and offsets, a batch at a time."""
+class _Texts:
+    """Appends texts, or the links of texts, to a file of numbers and a file of offsets."""
 
-    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str) -> None:
-        self._tokens, self._offsets = (folder / f"{side}.{what}" for what in ("tokens", "offsets"))
-        self._tokenizer, self._dtype = tokenizer, dtype
+    def __init__(self, folder: Path, name: str) -> None:
+        self._numbers, self._offsets = (folder / f"{name}.{what}" for what in ("tokens", "offsets"))
         self.count = 0
-        _append(self._offsets, np.zeros(1, "<i8"))
+        _append(self._numbers, b"")
+        _append(self._offsets, np.zeros(1, "<i8").tobytes())
 
-    def encode(self, texts: list[str]) -> list[list[int]]:
-        return self._tokenizer.encode_all(texts)
+    def write(self, numbers: bytes, lengths: bytes) -> int:
+        """Add texts that have these numbers, one text after the other; return how many texts that were."""
+        ends = self.count + np.frombuffer(lengths, "<i8").cumsum()
+        _append(self._numbers, numbers)
+        _append(self._offsets, ends.astype("<i8").tobytes())
+        self.count = int(ends[-1]) if len(ends) else self.count
+        return len(ends)
 
-    def write(self, texts: list[list[int]]) -> None:
-        lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
-        ids = (token for text in texts for token in (*text, EOS))
-        _append(self._tokens, np.fromiter(ids, self._dtype, int(lengths.sum())))
-        _append(self._offsets, (self.count + lengths.cumsum()).astype("<i8"))
-        self.count += int(lengths.sum())
+    def keep(self) -> None:
+        """Make it last."""
+        for path in (self._numbers, self._offsets):
+            with open(path, "rb+") as file:
+                os.fsync(file.fileno())
 
-    def sync(self) -> None:
-        _sync(self._tokens, self._offsets)
-
-
-class _Links:
-    """Writes the links of gold alignments, a batch at a time."""
-
-    def __init__(self, folder: Path, tokenizers: Tokenizers, dtype: str) -> None:
-        self._links, self._offsets = folder / "links.tokens", folder / "links.offsets"
-        self._tokenizers, self._dtype = tokenizers, dtype
-        self.aligned = self.count = 0
-        _append(self._offsets, np.zeros(1, "<i8"))
-        _append(self._links, np.zeros(0, dtype))
-
-    def write(self, alignments: Iterable[Alignment | None], sources: list[list[int]], targets: list[list[int]]) -> None:
-        links = []
-        for alignment, source, target in zip(alignments, sources, targets, strict=True):
-            found: list[tuple[int, int]] = []
-            if alignment is not None:
-                self.aligned += 1
-                words = self._tokenizers.source.words(source), self._tokenizers.target.words(target)
-                found = token_links(alignment, *words)
-            links.append(found)
-        lengths = np.fromiter((len(found) for found in links), np.int64, len(links))
-        ends = chain.from_iterable(chain.from_iterable(links))
-        _append(self._links, np.fromiter(ends, self._dtype, 2 * int(lengths.sum())))
-        _append(self._offsets, (self.count + lengths.cumsum()).astype("<i8"))
-        self.count += int(lengths.sum())
-
-    def finish(self) -> None:
-        """Keep the files, or where no pair had an alignment none of them."""
-        if self.aligned:
-            _sync(self._links, self._offsets)
-        else:
-            self._links.unlink()
-            self._offsets.unlink()
+    def remove(self) -> None:
+        """Leave nothing of it."""
+        self._numbers.unlink()
+        self._offsets.unlink()
 
 
-def _sync(*paths: Path) -> None:
-    for path in paths:
-        with open(path, "rb+") as file:
-            os.fsync(file.fileno())
-
-
-def _append(path: Path, numbers: NDArray[Any]) -> None:
+def _append(path: Path, content: bytes) -> None:
     with open(path, "ab") as file:
-        file.write(numbers.tobytes())
+        file.write(content)
 
 
 def _write(folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int, links: bool) -> None:
     origin = _origin(corpus, tokenizers, max_length, links)
-    small = max(tokenizers.source.size, tokenizers.target.size) <= 1 << 16
-    dtype = "<u2" if small else "<i4"
-    sides = [_Side(folder, side, getattr(tokenizers, side), dtype) for side in _SIDES]
-    linked = _Links(folder, tokenizers, _position_dtype(max_length)) if links else None
+    source, target, linked = (_Texts(folder, name) for name in (*_SIDES, "links"))
     digest = blake2b(f"{tokenizers.fingerprint} {max_length}".encode(), digest_size=16)
-    pairs = left_out = longest = 0
-    for batch in _in_batches(corpus):
-        digest.update("".join(_digested(pair, links) for pair in batch).encode())
-        encoded = [sides[0].encode([p.source for p in batch]), sides[1].encode([p.target for p in batch])]
-        lengths = [max(len(source), len(target)) for source, target in zip(*encoded, strict=True)]
-        longest = max(longest, *lengths)
-        kept = [row for row, length in enumerate(lengths) if length <= max_length]
-        texts = [[side[row] for row in kept] for side in encoded]
-        for side, these in zip(sides, texts, strict=True):
-            side.write(these)
-        if linked is not None:
-            linked.write((batch[row].alignment for row in kept), *texts)
-        pairs, left_out = pairs + len(kept), left_out + len(batch) - len(kept)
+    pairs = left_out = longest = aligned = 0
+
+    def digested() -> Iterator[bytes]:
+        for message in messages(corpus, links):
+            digest.update(message)
+            yield message
+
+    told = folder / "tokenizers"
+    with closing(pack_all(digested(), tokenizers, max_length, links, told)) as batches:
+        for packed in batches:
+            pairs += source.write(packed.source, packed.source_lengths)
+            target.write(packed.target, packed.target_lengths)
+            linked.write(packed.links, packed.link_counts)
+            counts = np.frombuffer(packed.counts, "<i8").tolist()
+            left_out, longest, aligned = left_out + counts[0], max(longest, counts[1]), aligned + counts[2]
+    shutil.rmtree(told, ignore_errors=True)
     if not pairs:
         raise _nothing_kept(left_out, longest, max_length)
-    for side in sides:
-        side.sync()
-    if linked is not None:
-        linked.finish()
+    source.keep()
+    target.keep()
+    if aligned:
+        linked.keep()
+    else:
+        linked.remove()
     index = CacheIndex(
         format=_FORMAT,
         pairs=pairs,
         left_out=left_out,
         longest=longest,
         max_length=max_length,
-        dtype=dtype,
-        source_tokens=sides[0].count,
-        target_tokens=sides[1].count,
+        dtype=token_dtype(tokenizers),
+        source_tokens=source.count,
+        target_tokens=target.count,
         fingerprint=digest.hexdigest(),
         origin=origin,
-        aligned=linked.aligned if linked is not None else 0,
-        links=linked.count if linked is not None else 0,
+        aligned=aligned,
+        links=linked.count,
     )
     write_atomically(folder / INDEX, json.dumps(asdict(index), indent=2).encode() + b"\n")
-
-
-def _digested(pair: Pair, links: bool) -> str:
-    return f"{pair.source}\0{pair.target}\0" + (f"{pair.alignment}\0" if links else "")
 
 
 def _nothing_kept(left_out: int, longest: int, max_length: int) -> DataError:
@@ -320,9 +276,3 @@ def _nothing_kept(left_out: int, longest: int, max_length: int) -> DataError:
         f"All {left_out:,} pairs are longer than data.max_length = {max_length} tokens. "
         f"The longest text has {longest:,}: raise data.max_length, or cut the texts into sentences."
     )
-
-
-def _in_batches(corpus: Iterable[Pair]) -> Iterator[list[Pair]]:
-    pairs = iter(corpus)
-    while batch := list(islice(pairs, _AT_ONCE)):
-        yield batch

@@ -61,15 +61,20 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         """Start each from what it has read itself."""
         return tuple(member.start(own) for member, own in zip(self.members, _split(encoded), strict=True))
 
-    def step(self, token: Int[Tensor, " B"], state: tuple[Any, ...]) -> Step:
+    def step(self, token: Int[Tensor, " B"], state: tuple[Any, ...], look: bool = True) -> Step:
         """Let each take the same step."""
-        steps = [member.step(token, own) for member, own in zip(self.members, state, strict=True)]
+        steps = [member.step(token, own, look) for member, own in zip(self.members, state, strict=True)]
         logits = self._mean([step.logits for step in steps])
-        return Step(logits, tuple(step.state for step in steps), _join([step.weights for step in steps]))
+        weights = [step.weights for step in steps if step.weights is not None]
+        return Step(logits, tuple(step.state for step in steps), _join(weights) if look else None)
 
     def reorder(self, state: tuple[Any, ...], rows: Int[Tensor, " N"]) -> tuple[Any, ...]:
         """Pick rows of each one's state."""
         return tuple(member.reorder(own, rows) for member, own in zip(self.members, state, strict=True))
+
+    def reorder_within(self, state: tuple[Any, ...], rows: Int[Tensor, " N"]) -> tuple[Any, ...]:
+        """Pick rows of what differs, of each one's state."""
+        return tuple(member.reorder_within(own, rows) for member, own in zip(self.members, state, strict=True))
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""

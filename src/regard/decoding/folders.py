@@ -9,8 +9,9 @@ import torch
 from regard.config import Config, DecodingConfig
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.ensemble import Ensemble
+from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError
-from regard.models.build import build_model
+from regard.models.build import build_empty
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import WEIGHTS, load_weights, open_folder
 from regard.settings import differences
@@ -28,6 +29,8 @@ class Opened(NamedTuple):
     """Those of the first."""
     longest: int
     """The longest text, in tokens, that every one of them was trained on."""
+    shortlist: Shortlist | None
+    """What the first learned of which words go together."""
 
 
 def open_folders(folders: Sequence[Path], device: str) -> Opened:
@@ -40,7 +43,8 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     place = find_device(device)
     models = [_open(folder, config, tokenizers[0], place) for folder, config in zip(folders, configs, strict=True)]
     model = models[0] if len(models) == 1 else Ensemble(models).eval()
-    return Opened(model, tokenizers[0], configs[0].decoding, min(config.data.max_length for config in configs))
+    longest = min(config.data.max_length for config in configs)
+    return Opened(model, tokenizers[0], configs[0].decoding, longest, Shortlist.load(folders[0]))
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:
@@ -61,9 +65,9 @@ def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenize
 
 
 def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
-    # First weights are drawn at random and then replaced: the caller's generator is to stay as it was.
+    # Whatever is drawn at random is replaced: the caller's generator is to stay as it was.
     with torch.random.fork_rng(devices=[]):
-        model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
+        model = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
     load_weights(folder / WEIGHTS, model)
     return model.to(device).eval()
 

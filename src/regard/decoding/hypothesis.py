@@ -66,21 +66,25 @@ class History:
         tokens: Int[Tensor, "B N"],
         parents: Int[Tensor, "B N"],
         log_probs: Float[Tensor, "B N"],
-        weights: Float[Tensor, "R L H S"],
+        weights: Float[Tensor, "R L H S"] | None,
     ) -> None:
         """Add a step: what was chosen for each sentence still searched, and the attention of the decoder's rows."""
         self.sentences.append(sentences)
         self.tokens.append(tokens)
         self.parents.append(parents)
         self.log_probs.append(log_probs)
-        self.weights.append(weights)
+        if weights is not None:
+            self.weights.append(weights)
 
     def trace(self, ends: Sequence[End], real: Bool[Tensor, "B S"]) -> list[Hypothesis]:
         """Put together the hypotheses that end at the given places."""
         if not ends:
             return []
         path = self._follow(ends)
-        weights = self._gather(self.weights, path.rows).float().cpu()
+        if self.weights:
+            weights = self._gather(self.weights, path.rows).float().cpu()
+        else:
+            weights = torch.zeros(*path.rows.shape, 0, 1, real.shape[1])
         probable = self._probable(path.rows) if self.candidates else [[] for _ in ends]
         found = []
         for column, (end, mask) in enumerate(zip(ends, real.cpu()[[end.sentence for end in ends]], strict=True)):

@@ -58,10 +58,13 @@ class Finished:
         self.scores = torch.full((sentences * groups, n_best), NEVER, device=device)
         self.lengths = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
         self.slots = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
+        self.count = torch.zeros(sentences, dtype=torch.long, device=device)
+        """How many have ended so, kept or not."""
 
     def add(self, sentences: Int[Tensor, " B"], scores: Float[Tensor, "B N"], length: int) -> Float[Tensor, "B G"]:
         """Enter those that ended at this length (the others have no score); return the worst score kept."""
         slots = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
+        self.count[sentences] += (scores > NEVER).sum(dim=1)
         if self.groups > 1:
             scores, slots = (part.reshape(len(sentences) * self.groups, -1) for part in (scores, slots))
             numbers = torch.arange(self.groups, device=scores.device)
@@ -99,10 +102,7 @@ class Endings(NamedTuple):
         both = zip(self.complete.ends(), self.cut.ends(), strict=True)
         ends = [[*complete, *cut] for complete, cut in both]
         if not all(ends):
-            number = next(number for number, group in enumerate(ends) if not group) // copies
-            raise ModelError(
-                f"The model gives every allowed translation of sentence {number + 1} no probability at all."
-            )
+            raise no_translation(next(number for number, group in enumerate(ends) if not group) // copies)
         return ends
 
 
@@ -145,41 +145,59 @@ def run(
     live = Live(
         every_sentence, torch.zeros(count, 1, device=device), torch.zeros(count, 1, mask.shape[1], device=device)
     )
+    look = request.look or rules.options.coverage_penalty > 0
     state, token = decoder.start(encoded), torch.full((count,), request.bos, device=device)
     if copies > 1:
         state = decoder.reorder(state, every_sentence // copies)
     for length in itertools.count(1):
-        step = decoder.step(token, state)
-        every = step.logits.float().log_softmax(dim=-1)
-        possible = rules.apply(every.view(*live.totals.shape, -1), length, live.sentences)
-        tokens, parents = choose(live.totals, possible, length, live.sentences)
-        log_probs = possible.flatten(1).gather(1, parents * possible.shape[2] + tokens)
-        history.record(numbers, tokens, parents, log_probs, step.weights)
+        step = decoder.step(token, state, look)
+        logits = rules.shorten(step.logits.float().view(*live.totals.shape, -1), live.sentences)
+        # The log of what logits sum up to: taken off the few that are chosen, not off all of them.
+        whole = logits.logsumexp(dim=-1)
+        possible = rules.apply(logits, length, live.sentences)
+        tokens, parents = choose(live.totals - whole, possible, length, live.sentences)
+        log_probs = possible.flatten(1).gather(1, parents * possible.shape[2] + tokens) - whole.gather(1, parents)
+        history.record(numbers, tokens, parents, log_probs, step.weights if request.look else None)
         if request.candidates:
-            history.candidates.append(best(every, request.candidates))
+            history.candidates.append(best((logits - whole[..., None]).flatten(0, 1), request.candidates))
         totals = live.totals.gather(1, parents) + log_probs
-        covered = _look(live.covered, step.weights, parents) if rules.options.coverage_penalty else live.covered
+        covered = live.covered
+        if rules.options.coverage_penalty:
+            assert step.weights is not None
+            covered = _look(covered, step.weights, parents)
         live, going = _settle(Live(live.sentences, totals, covered), tokens, mask, rules, finished, length)
 
         # Here the host waits for the device (as it does in monotonic looks, to know how far to go): which sentences go
         # on, and was any number not a number?
         *kept, broken = torch.cat([going, live.totals.isnan().any()[None]]).tolist()
         if broken:
-            raise ModelError(
-                f"The model's logits for token {length} are not finite (NaN or infinity): "
-                "its weights are damaged, or its training diverged."
-            )
+            raise not_finite(length)
         if not any(kept):
             break
-        rows = torch.arange(len(every), device=device).view(len(numbers), -1).gather(1, parents)
+        rows = torch.arange(len(token), device=device).view(len(numbers), -1).gather(1, parents)
+        reorder = decoder.reorder_within if rows.numel() == len(token) else decoder.reorder
         if not all(kept):
             numbers = list(itertools.compress(numbers, kept))
             places = torch.tensor(list(itertools.compress(itertools.count(), kept)), device=device)
             rows, tokens, live = rows[places], tokens[places], Live(*(part[places] for part in live))
+            reorder = decoder.reorder
         moved = choose.moves or not all(kept)
-        state = decoder.reorder(step.state, rows.flatten()) if moved else step.state
+        state = reorder(step.state, rows.flatten()) if moved else step.state
         token = tokens.flatten()
     return Outcome(history, finished.ends(copies), mask)
+
+
+def no_translation(number: int) -> ModelError:
+    """Say that a sentence, counted from 0, has no hypothesis at all."""
+    return ModelError(f"The model gives every allowed translation of sentence {number + 1} no probability at all.")
+
+
+def not_finite(length: int) -> ModelError:
+    """Say that logits were no numbers, or without bounds."""
+    return ModelError(
+        f"The model's logits for token {length} are not finite (NaN or infinity): "
+        "its weights are damaged, or its training diverged."
+    )
 
 
 def _settle(
@@ -199,7 +217,10 @@ def _settle(
     # Not masked_fill for what is no number: it must be seen.
     totals = torch.where(ended & (totals == totals), NEVER, totals)
     bound = totals.view(*worst.shape, -1).amax(dim=2) / best_length_penalty(length, limits, alpha)[:, None]
-    return Live(sentences, totals, covered), (bound > worst).any(dim=1)
+    going = (bound > worst).any(dim=1)
+    if rules.options.patience:
+        going &= finished.complete.count[sentences] < rules.options.patience * rules.options.beam
+    return Live(sentences, totals, covered), going
 
 
 def best(values: Float[Tensor, "B W"], count: int) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:

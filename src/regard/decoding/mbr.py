@@ -9,11 +9,11 @@ one; what is like most of what the model would write is seldom one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
@@ -22,25 +22,60 @@ from regard.decoding.sample import draw
 from regard.models.protocol import Decoder, Encoded
 from regard.registry import Registry
 
-Utility = Callable[[str, str], float]
-"""How good a text is where another one is right, from 0 to 100."""
+Utility = Callable[[Sequence[str]], NDArray[np.float64]]
+"""How good each of some texts is, from 0 to 100, where each of them is right: a row for each text as it was written, a
+column for each as the right one. What is known of a text is found out once, and not for every pair it is in."""
 
 utilities: Registry[Utility] = Registry("utility", "utilities")
 
-_CHRF = CHRF()
-_BLEU = BLEU(effective_order=True)
+_ORDERS: Final = range(1, 7)
+_BETA: Final = 2
 
 
 @utilities.register("chrf")
-def chrf(text: str, reference: str) -> float:
-    """Return the F-score of character n-grams of one text (chrF2, Popović 2015), by sacreBLEU."""
-    return float(_CHRF.sentence_score(text, [reference]).score)
+def chrf(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return the F-score of character n-grams of one text (chrF2, Popović 2015), as sacreBLEU computes it."""
+    stripped = ["".join(text.split()) for text in texts]
+    precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
+    for order in _ORDERS:
+        shared = _shared(stripped, order)
+        written = np.diagonal(shared)
+        both = np.minimum.outer(written, written) > 0  # an order counts where both texts are as long as that
+        precision += np.where(both, shared / np.maximum(written[:, None], 1), 0)
+        recall += np.where(both, shared / np.maximum(written[None, :], 1), 0)
+        orders += both
+    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
+    weighted = _BETA**2 * precision + recall
+    found = (1 + _BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
+    return np.asarray(100 * found, dtype=np.float64)
+
+
+def _shared(texts: Sequence[str], order: int) -> NDArray[np.float64]:
+    """Count the n-grams that each two texts share; one that is there several times is as many different ones."""
+    columns: dict[tuple[str, int], int] = {}
+    rows = [[columns.setdefault(key, len(columns)) for key in _numbered(text, order)] for text in texts]
+    there = np.zeros((len(texts), len(columns)))
+    for row, own in enumerate(rows):
+        there[row, own] = 1
+    return np.asarray(there @ there.T)
+
+
+def _numbered(text: str, order: int) -> Iterator[tuple[str, int]]:
+    """Yield the n-grams of a text, each with the number of times that it came before."""
+    seen: dict[str, int] = {}
+    for start in range(len(text) - order + 1):
+        gram = text[start : start + order]
+        seen[gram] = number = seen.get(gram, -1) + 1
+        yield gram, number
 
 
 @utilities.register("bleu")
-def bleu(text: str, reference: str) -> float:
+def bleu(texts: Sequence[str]) -> NDArray[np.float64]:
     """Return BLEU of one text: orders up to its length, smoothed exponentially, by sacreBLEU."""
-    return float(_BLEU.sentence_score(text, [reference]).score)
+    from sacrebleu.metrics.bleu import BLEU  # only who asks for it waits for its import
+
+    metric = BLEU(effective_order=True)
+    return np.array([[float(metric.sentence_score(text, [right]).score) for right in texts] for text in texts])
 
 
 @methods.register("mbr")
@@ -69,6 +104,9 @@ def minimum_bayes_risk(
 def rank(texts: Sequence[str], utility: Utility) -> list[tuple[int, float]]:
     """Return the place of each distinct text and its mean utility over all texts, itself among them, best first."""
     counts = Counter(texts)
-    first = {text: place for place, text in reversed(list(enumerate(texts)))}
-    means = {text: sum(count * utility(text, other) for other, count in counts.items()) / len(texts) for text in counts}
-    return sorted(((first[text], mean) for text, mean in means.items()), key=lambda pair: (-pair[1], pair[0]))
+    found, total = utility(list(counts)), np.zeros(len(counts))
+    for column, count in enumerate(counts.values()):
+        total += count * found[:, column]
+    means = (total / len(texts)).tolist()
+    places = (texts.index(text) for text in counts)
+    return sorted(zip(places, means, strict=True), key=lambda pair: (-pair[1], pair[0]))

@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.protocol import Decoder, Encoded
@@ -35,6 +38,10 @@ class Request:
     """A number for each sentence that its random draws come from; its place in the batch where there are none."""
     write: Callable[[Sequence[int]], str] = spell
     """Make text of tokens."""
+    look: bool = True
+    """Whether to tell where the model looked."""
+    words: Sequence[NDArray[np.int32]] | None = None
+    """The only tokens that each sentence may be written with, in order; None for all."""
 
 
 Method = Callable[[Decoder[Any], Encoded, DecodingConfig, Request], list[list[Hypothesis]]]

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
 from regard.decoding.methods import Request
@@ -29,8 +31,14 @@ class Rules:
     """The tokens each sentence must start with, then -1."""
     limits: Int[Tensor, " B"]
     """The most tokens of each sentence, the end mark counted."""
+    words: Sequence[NDArray[np.int32]] | None = None
+    """The only tokens that each sentence may be written with; None for all."""
+    copies: int = 1
+    """How often each sentence is searched."""
     allowed: Bool[Tensor, " W"] | None = None
     """Which tokens are not banned; the first step shows how many there are."""
+    listed: Bool[Tensor, "B W"] | None = None
+    """`words` as a table."""
 
     @classmethod
     def make(cls, real: Bool[Tensor, "B S"], options: DecodingConfig, request: Request, copies: int = 1) -> "Rules":
@@ -48,26 +56,44 @@ class Rules:
             )
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
-        limits = [
-            min(_limit(options, request.longest, source, tokens), request.most or sys.maxsize)
+        most = [
+            min(limit(options, request.longest, source, tokens), request.most or sys.maxsize)
             for source, tokens in zip(real.sum(dim=1).tolist(), prefix, strict=True)
         ]
-        every = (forced, torch.tensor(limits, device=real.device))
-        return cls(options, request.eos, frozenset(request.banned), *(t.repeat_interleave(copies, 0) for t in every))
+        every = (forced, torch.tensor(most, device=real.device))
+        forced, limits = (t.repeat_interleave(copies, 0) for t in every)
+        return cls(options, request.eos, frozenset(request.banned), forced, limits, request.words, copies)
 
-    def _not_banned(self, size: int) -> Bool[Tensor, " W"]:
+    def not_banned(self, size: int) -> Bool[Tensor, " W"]:
+        """Say which of all tokens may be written; raise a ConfigError where none may, or a prefix holds another."""
         if self.forced.numel() and int(self.forced.max()) >= size:
             raise ConfigError(f"A prefix holds token {int(self.forced.max())}, but the vocabulary has only {size}.")
-        if set(range(size)) <= self.banned | ({self.eos} if self.options.min_length else set()):
+        allowed = torch.ones(size, dtype=torch.bool)
+        allowed[[token for token in self.banned if 0 <= token < size]] = False
+        first = allowed.clone()
+        if self.options.min_length:
+            first[self.eos] = False
+        if not first.any():
             raise ConfigError(f"All {size} tokens of the vocabulary are banned, so nothing can be written.")
-        return torch.tensor([token not in self.banned for token in range(size)], device=self.forced.device)
+        return allowed.to(self.forced.device)
+
+    def shorten(self, logits: Float[Tensor, "B N W"], sentences: Int[Tensor, " B"]) -> Float[Tensor, "B N W"]:
+        """Leave each sentence only its own words, if it has a list of them: the others get no probability."""
+        if self.words is None:
+            return logits
+        if self.listed is None:
+            listed = torch.zeros(len(self.words), logits.shape[-1], dtype=torch.bool)
+            for row, words in zip(listed, self.words, strict=True):
+                row[torch.from_numpy(words).long()] = True
+            self.listed = listed.to(logits.device).repeat_interleave(self.copies, 0)
+        return logits.masked_fill(~self.listed[sentences][:, None], NEVER)
 
     def apply(
         self, log_probs: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
     ) -> Float[Tensor, "B N W"]:
         """Make what may not be written as token number `length` impossible; the rest keeps its probability."""
         if self.allowed is None:
-            self.allowed = self._not_banned(log_probs.shape[-1])
+            self.allowed = self.not_banned(log_probs.shape[-1])
         allowed = self.allowed
         if length <= self.options.min_length:
             allowed = allowed.clone()
@@ -79,7 +105,7 @@ class Rules:
         return log_probs.masked_fill(~allowed, NEVER)
 
 
-def _limit(options: DecodingConfig, longest: int, source: int, prefix: Sequence[int]) -> int:
+def limit(options: DecodingConfig, longest: int, source: int, prefix: Sequence[int]) -> int:
     """Return the most tokens of one sentence, the end mark counted."""
     usual = longest or math.ceil(options.max_ratio * source) + SPARE
     return options.max_length or max(usual, len(prefix) + SPARE, options.min_length + 1)

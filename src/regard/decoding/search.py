@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
 from regard.decoding import beam, sample  # noqa: F401 (importing them registers them)
@@ -15,12 +17,24 @@ from regard.decoding.rules import SPARE
 from regard.errors import ConfigError, did_you_mean
 from regard.models.protocol import Decoder, Encoded
 
-__all__ = ["SPARE", "Hypothesis", "check_options", "in_words", "methods", "search", "utilities"]
+__all__ = [
+    "SPARE",
+    "Hypothesis",
+    "Request",
+    "check_options",
+    "in_words",
+    "methods",
+    "search",
+    "search_for",
+    "utilities",
+]
 
 State = TypeVar("State")
 
 MEANS = ("arithmetic", "geometric")
 """How the members of an ensemble can be averaged."""
+PRECISIONS = ("float32", "bfloat16", "int8")
+"""What products can be made in."""
 
 
 def search(
@@ -37,6 +51,8 @@ def search(
     longest: int = 0,
     keys: Sequence[int] | None = None,
     write: Callable[[Sequence[int]], str] = spell,
+    look: bool = True,
+    words: Sequence[NDArray[np.int32]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find `n_best` hypotheses of every sentence by `options.method`, best first (fewer where fewer exist).
 
@@ -45,13 +61,20 @@ def search(
 
     `banned` tokens are never written. `prefix` gives each sentence the tokens it must start with (they may differ in
     number, and may be banned ones); they count in lengths and scores like all others. With `candidates`, each
-    hypothesis tells the most probable tokens at every one of its steps. `longest`, `keys` and `write` are as in
-    `Request`.
+    hypothesis tells the most probable tokens at every one of its steps. `longest`, `keys`, `write`, `look` and `words`
+    are as in `Request`.
     """
     check_options(options, n_best, candidates)
     if not len(encoded.mask):
         return []
-    request = Request(bos, eos, banned, prefix, n_best, candidates, longest, decoder.most, keys, write)
+    request = Request(bos, eos, banned, prefix, n_best, candidates, longest, decoder.most, keys, write, look, words)
+    return search_for(decoder, encoded, options, request)
+
+
+def search_for(
+    decoder: Decoder[State], encoded: Encoded, options: DecodingConfig, request: Request
+) -> list[list[Hypothesis]]:
+    """Find what is asked for, by options that were checked."""
     with torch.inference_mode():
         return methods[options.method](decoder, encoded, options, request)
 
@@ -76,12 +99,15 @@ def in_words(options: DecodingConfig, members: int = 1) -> str:
         ]
     else:
         how += [f"length penalty {options.length_penalty:g}", f"coverage penalty {options.coverage_penalty:g}"]
+        how += [f"patience {options.patience:g}"] if options.patience else []
     parts = [
         f"ensemble of {members} ({options.ensemble} mean)" if members > 1 else "",
         *how,
         f"at least {options.min_length} tokens" if options.min_length else "",
         f"at most {options.max_length} tokens" if options.max_length else "",
         "unknown words replaced" if options.replace_unknown else "",
+        f"products in {options.precision}" if options.precision != "float32" else "",
+        f"a shortlist of {options.shortlist} words for each source word" if options.shortlist else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -101,6 +127,8 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
         raise ConfigError(f"decoding.length_penalty is {options.length_penalty}; it must be a finite number.")
     if not 0 <= options.coverage_penalty < math.inf:
         raise ConfigError(f"decoding.coverage_penalty is {options.coverage_penalty}; it must be at least 0 and finite.")
+    if not 0 <= options.patience < math.inf:
+        raise ConfigError(f"decoding.patience is {options.patience}; it must be at least 0 and finite.")
     if not 0 <= options.max_ratio < math.inf:
         raise ConfigError(f"decoding.max_ratio is {options.max_ratio}; it must be at least 0 and finite.")
     if options.min_length < 0 or options.max_length < 0:
@@ -111,9 +139,15 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
             f"decoding.min_length is {options.min_length} but decoding.max_length is {options.max_length}: "
             "the fewest tokens cannot be more than the most."
         )
-    if options.ensemble not in MEANS:
-        hint = did_you_mean(options.ensemble, MEANS)
-        raise ConfigError(f"decoding.ensemble is {options.ensemble!r}; it must be {' or '.join(MEANS)}.{hint}")
+    for name, allowed in (("ensemble", MEANS), ("precision", PRECISIONS)):
+        if (got := getattr(options, name)) not in allowed:
+            raise ConfigError(f"decoding.{name} is {got!r}; it must be {_either(allowed)}.{did_you_mean(got, allowed)}")
+    if options.shortlist < 0:
+        raise ConfigError(f"decoding.shortlist is {options.shortlist}; it must be at least 0 (0 for all words).")
+
+
+def _either(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _check_method(options: DecodingConfig, n_best: int) -> None:

@@ -1,6 +1,7 @@
 """From text to text: a model and its tokenizers, ready to translate, to score and to show where they look."""
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
@@ -22,9 +24,12 @@ from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.folders import find_device, open_folders
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import check_options, search
+from regard.decoding.native import Engines, in_threads, search_natively, together
+from regard.decoding.rules import limit
+from regard.decoding.search import Request, check_options, search_for
+from regard.decoding.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError, DataError, ModelError
-from regard.models.protocol import Decoder
+from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Int, Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
@@ -35,6 +40,10 @@ logger = logging.getLogger("regard")
 
 FULL = 100
 """Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
+LISTED = 32
+"""Words for each source word in a fast search."""
+SMALLEST = 8
+"""Batches are not made smaller than this for the sake of having one for each thread."""
 FEW = 8
 """Up to this many samples a sentence counts as one of a batch; with more, it takes the place of several."""
 
@@ -67,12 +76,15 @@ class Translator:
         tokenizers: Tokenizers,
         options: DecodingConfig | None = None,
         longest: int = 0,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """`longest` is the longest text, in tokens, that the model was trained on: beyond it there is a warning."""
         self.model = model
         self.tokenizers = tokenizers
         self.options = options or DecodingConfig()
         self.longest = longest
+        self.shortlist = shortlist
+        self._engines = Engines()
 
     @classmethod
     def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
@@ -90,6 +102,12 @@ class Translator:
         """How many models write together."""
         return len(self.model.members) if isinstance(self.model, Ensemble) else 1
 
+    def faster(self) -> DecodingConfig:
+        """Return the model's own options with all that makes a search faster at next to no loss."""
+        shortlist = 0 if self.shortlist is None else LISTED
+        own = self.options
+        return replace(own, precision="int8", shortlist=own.shortlist or shortlist, patience=own.patience or 1.0)
+
     def decoder(self, options: DecodingConfig) -> Decoder[Any]:
         """What writes; the options say how several models are averaged."""
         return self.model.averaging(options.ensemble) if isinstance(self.model, Ensemble) else self.model.decoder
@@ -105,13 +123,15 @@ class Translator:
         candidates: int = 0,
         options: DecodingConfig | None = None,
         to: str | None = None,
+        look: bool = True,
     ) -> list[Translation]:
         """Translate texts; the result has one translation for each, in order.
 
         `options` are the model's own unless given, `beam` goes before both. A `prefix` is what each translation must
         start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
         at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
-        space alone has an empty translation.
+        space alone has an empty translation. Without `look`, translations do not tell where the model looked, which
+        takes less time.
 
         A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
         what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
@@ -128,27 +148,67 @@ class Translator:
         found = {row: _nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
         lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
-        for batch in batches(lengths, fewer(batch_size, options, n_best)):
+        look = look or (options.replace_unknown and self.tokenizers.target.kind == "words")
+        words = self._words(options.shortlist, sources, starts) if options.shortlist else None
+
+        def read(batch: Sequence[int]) -> Encoded:
+            source, mask = pad_sources([sources[rows[place]] for place in batch])
+            return self.model.encode(source.to(self.device), mask.to(self.device))
+
+        def ask(batch: Sequence[int]) -> Request:
             these = [rows[place] for place in batch]
+            return Request(
+                BOS,
+                EOS,
+                banned_tokens(self.tokenizers.target),
+                [starts[row] for row in these],
+                n_best,
+                candidates,
+                self._longest_written(),
+                self.model.decoder.most,
+                [_key(sources[row], starts[row]) for row in these],
+                self.tokenizers.target.decode,
+                look,
+                None if words is None else [words[row] for row in these],
+            )
+
+        most = self._longest_written()
+        longest = max((limit(options, most, len(sources[row]), starts[row]) for row in rows), default=1)
+        engine = self._engines.find(self.model, options, candidates, longest)
+        for group in self._groups(lengths, fewer(batch_size, options, n_best), engine is not None):
+            requests = [ask(batch) for batch in group]
             with self._ready():
-                source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in these]))
-                hypotheses = search(
-                    self.decoder(options),
-                    self.model.encode(source, mask),
-                    options,
-                    bos=BOS,
-                    eos=EOS,
-                    banned=banned_tokens(self.tokenizers.target),
-                    prefix=[starts[row] for row in these],
-                    n_best=n_best,
-                    candidates=candidates,
-                    longest=self._longest_written(),
-                    keys=[_key(sources[row], starts[row]) for row in these],
-                    write=self.tokenizers.target.decode,
-                )
-            for row, best in zip(these, hypotheses, strict=True):
+                if engine is None:
+                    hypotheses = search_for(self.decoder(options), read(group[0]), options, requests[0])
+                else:
+                    begun = in_threads(lambda batch: self.model.decoder.start(read(batch)), group)
+                    hypotheses = search_natively(engine, begun, options, requests)
+            for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
+                row = rows[place]
                 found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown)
         return [found[row] for row in range(len(texts))]
+
+    @staticmethod
+    def _groups(lengths: Sequence[int], batch_size: int, natively: bool) -> Sequence[list[list[int]]]:
+        """Cut the work into batches, and put together those that are searched at once."""
+        if not natively:
+            return [[batch] for batch in batches(lengths, batch_size)]
+        # Each thread gets something to encode.
+        share = max(SMALLEST, math.ceil(len(lengths) / torch.get_num_threads()))
+        return together(batches(lengths, min(batch_size, share)), lengths)
+
+    def _words(
+        self, count: int, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.int32]]:
+        """Return the words that each text may be translated with."""
+        if self.shortlist is None:
+            raise ModelError(
+                f"decoding.shortlist needs to know which words go together, and the model folder has no {SHORTLIST}: "
+                "make one with regard train --out MODEL --resume, or set decoding.shortlist=0."
+            )
+        return [
+            self.shortlist.words(source, count, (EOS, *start)) for source, start in zip(sources, starts, strict=True)
+        ]
 
     def stream(
         self,
@@ -160,6 +220,7 @@ class Translator:
         candidates: int = 0,
         options: DecodingConfig | None = None,
         to: str | None = None,
+        look: bool = True,
         read_ahead: int = 1024,
     ) -> Iterator[Translation]:
         """Yield one translation for each line, in order, reading at most `read_ahead` lines before they are needed.
@@ -171,7 +232,14 @@ class Translator:
         waiting = (line.rstrip("\r\n") for line in lines)
         while chunk := list(islice(waiting, read_ahead)):
             for translation in self.translate(
-                chunk, beam=beam, n_best=n_best, batch_size=batch_size, candidates=candidates, options=options, to=to
+                chunk,
+                beam=beam,
+                n_best=n_best,
+                batch_size=batch_size,
+                candidates=candidates,
+                options=options,
+                to=to,
+                look=look,
             ):
                 yield _on_one_line(translation)
 
@@ -309,12 +377,14 @@ class Translator:
     def _ready(self) -> Iterator[None]:
         """Switch off dropout and gradients for a while: a model in training can be looked at too."""
         training = self.model.training
-        self.model.eval()
+        if training:
+            self.model.eval()
         try:
             with torch.inference_mode():
                 yield
         finally:
-            self.model.train(training)
+            if training:
+                self.model.train()
 
 
 def cut(ids: list[int], most: int | None) -> list[int]:

@@ -5,8 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn import functional
 
+from regard.layers.gates import GRUGates, LSTMGates
+from regard.loops import HALF, is_looping, linear
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
 
@@ -39,12 +40,12 @@ class Cell(nn.Module, ABC):
     def inputs(self, sequence: Float[Tensor, "B *T I"]) -> Float[Tensor, "B *T G"]:
         """Compute the input side of all gates."""
         weight, _, bias, _ = self.network.all_weights[0]
-        return functional.linear(sequence, weight, bias)
+        return linear(sequence, weight, bias)
 
-    def recurrent(self, hidden: Float[Tensor, "B D"]) -> Float[Tensor, "B G"]:
-        """Compute the recurrent side of all gates."""
+    def recurrent(self, hidden: Float[Tensor, "B D"], add: Float[Tensor, "B G"] | None = None) -> Float[Tensor, "B G"]:
+        """Compute the recurrent side of all gates, and add something to it."""
         _, weight, _, bias = self.network.all_weights[0]
-        return functional.linear(hidden, weight, bias)
+        return linear(hidden, weight, bias, add)
 
     @abstractmethod
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
@@ -87,10 +88,12 @@ class GRU(Cell):
 
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
-        width = state.hidden.shape[-1]
+        recurrent, width = self.recurrent(state.hidden), state.hidden.shape[-1]
+        if is_looping() and recurrent.dtype not in HALF:
+            return CellState(GRUGates.apply(inputs, recurrent, state.hidden))  # type: ignore[no-untyped-call]
         # Split, not sliced: going back, a split is one concatenation, a slice three kernels.
         input_rz, input_new = torch.split(inputs, [2 * width, width], dim=-1)
-        hidden_rz, hidden_new = torch.split(self.recurrent(state.hidden), [2 * width, width], dim=-1)
+        hidden_rz, hidden_new = torch.split(recurrent, [2 * width, width], dim=-1)
         reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
         # Autocast computes the gates in half precision, while a state that is carried on may be in full.
@@ -122,7 +125,9 @@ class LSTM(Cell):
         """Take one step; `transferred` is what else goes into the memory, past the gates (Cheng et al. 2016)."""
         assert state.memory is not None
         width = state.hidden.shape[-1]
-        sums = inputs + self.recurrent(state.hidden)
+        sums = self.recurrent(state.hidden, inputs)
+        if is_looping() and transferred is None and sums.dtype not in HALF:
+            return CellState(*LSTMGates.apply(sums, state.memory))  # type: ignore[no-untyped-call]
         gates, new, emit = torch.split(sums, [2 * width, width, width], dim=-1)
         admit, forget = torch.sigmoid(gates).chunk(2, dim=-1)
         memory = torch.addcmul(forget * state.memory, admit, torch.tanh(new))

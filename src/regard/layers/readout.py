@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from regard.loops import Linear
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
 
@@ -40,7 +41,7 @@ class Maxout(Readout):
 
     def __init__(self, part_widths: Sequence[int], width: int) -> None:
         super().__init__(part_widths, width)
-        self.hidden = nn.Linear(sum(part_widths), 2 * width)
+        self.hidden = Linear(sum(part_widths), 2 * width)
 
     def forward(self, parts: Sequence[Float[Tensor, "B *T _"]]) -> Float[Tensor, "B *T D"]:
         """Merge the parts."""
@@ -59,7 +60,7 @@ class Tanh(Readout):
 
     def __init__(self, part_widths: Sequence[int], width: int) -> None:
         super().__init__(part_widths, width)
-        self.W_c = nn.Linear(sum(part_widths), width, bias=False)
+        self.W_c = Linear(sum(part_widths), width, bias=False)
 
     def forward(self, parts: Sequence[Float[Tensor, "B *T _"]]) -> Float[Tensor, "B *T D"]:
         """Merge the parts."""

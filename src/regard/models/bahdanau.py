@@ -1,10 +1,10 @@
 """The decoder that looks, then steps."""
 
 import torch
-from torch import nn
 
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
+from regard.loops import Linear
 from regard.models.protocol import Taught
 from regard.models.recurrent import RecurrentDecoder, RecurrentState
 from regard.models.registries import Parts, decoders
@@ -29,26 +29,27 @@ class BahdanauDecoder(RecurrentDecoder):
         embedded_width, config = parts.embedding.embedding_dim, model.decoder
         super().__init__(model, parts)
         self._make_stack(config, embedded_width, config.width)
-        self.context_inputs = nn.Linear(self.context_width, self.layers[0].input_size, bias=False)
+        self.context_inputs = Linear(self.context_width, self.layers[0].input_size, bias=False)
         widths = [config.width, embedded_width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
         self._make_output(model, parts)
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
-        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         # Without attention the context never changes: its part of the input is computed once.
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
         states, looks = [], []
-        for t, entering in enumerate(inputs):
-            attended = self._look(state.cells[-1].hidden[:, None], state, look)
-            seen = self.context_inputs(attended.context[:, 0]) if fixed is None else fixed
-            lowest = self.layers[0](entering + seen, state.cells[0])
-            layers, top = self._climb(lowest, state.cells, scales, t)
-            state = state._replace(cells=layers, carry=attended.carry)
-            states.append(top)
-            looks.append(attended)
+        # By step first: what enters a step lies in one piece.
+        inputs = self.layers[0].inputs(embedded.transpose(0, 1))
+        with self._looping(tokens, state):
+            for t, entering in enumerate(inputs.unbind()):
+                attended = self._look(state.cells[-1].hidden[:, None], state, look)
+                both = self.context_inputs(attended.context[:, 0], entering) if fixed is None else entering + fixed
+                layers, top = self._climb(self.layers[0](both, state.cells[0]), state.cells, scales, t)
+                state = state._replace(cells=layers, carry=attended.carry)
+                states.append(top)
+                looks.append(attended)
         contexts = torch.cat([attended.context for attended in looks], dim=1)
         features = self.output_dropout(self.readout([torch.stack(states, dim=1), embedded, contexts]))
         return self._taught(features, looks, state), state

@@ -6,6 +6,7 @@ from torch import nn
 from regard.config import DecoderConfig
 from regard.errors import ConfigError
 from regard.layers.cells import CellState
+from regard.masks import erase
 from regard.models.protocol import Encoded, Summary
 from regard.shapes import Float, Tensor
 
@@ -74,5 +75,5 @@ class Bridge(nn.Module):
 
 def mean_state(encoded: Encoded) -> Float[Tensor, "B D"]:
     """Return the mean of the real states of each row."""
-    real = encoded.states.masked_fill(~encoded.mask[..., None], 0.0)
+    real = erase(encoded.states, encoded.mask)
     return real.sum(dim=1) / encoded.mask.sum(dim=1, keepdim=True).clamp(min=1)

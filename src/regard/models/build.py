@@ -1,7 +1,11 @@
 """From a configuration to a model with its first weights."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from regard.attention import focuses, reaches, scores
 from regard.attention.heads import HeadLinear
@@ -35,6 +39,37 @@ LOOKING_AT_ITSELF = {TRANSFORMER, "lstmn", "looking-back"}
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Make the model that a configuration describes; weights are drawn from torch's generator."""
+    model = _assemble(config, source_size, target_size)
+    initialise(model)
+    return model
+
+
+def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
+    """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
+    with _NothingDrawn():
+        return _assemble(config, source_size, target_size)
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves memory that was to be filled at random as it is."""
+
+    drawing: ClassVar = {
+        *(torch.Tensor.uniform_, torch.Tensor.normal_),
+        *(nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_, nn.init.xavier_uniform_),
+    }
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if func is torch.randn:
+            return torch.empty(*args, **given)
+        if func in self.drawing:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     _check(config, source_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
     position = _position(config)
@@ -53,9 +88,7 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
         target_size=target_size,
     )
     decoder = decoders[config.decoder.kind](config, parts)
-    model = Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
-    initialise(model)
-    return model
+    return Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
 
 
 def _embedding(config: ModelConfig, size: int, kind: str, position: Position | None) -> Embedding:

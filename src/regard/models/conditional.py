@@ -37,18 +37,20 @@ class ConditionalDecoder(RecurrentDecoder):
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
-        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         fixed = self.second.inputs(state.fixed) if self.attention is None else None
         states, looks = [], []
-        for t, entering in enumerate(inputs):
-            between = self.layers[0](entering, state.cells[0])
-            attended = self._look(between.hidden[:, None], state, look)
-            seen = self.second.inputs(attended.context[:, 0]) if fixed is None else fixed
-            layers, top = self._climb(self.second(seen, between), state.cells, scales, t)
-            state = state._replace(cells=layers, carry=attended.carry)
-            states.append(top)
-            looks.append(attended)
+        # By step first: what enters a step lies in one piece.
+        inputs = self.layers[0].inputs(embedded.transpose(0, 1))
+        with self._looping(tokens, state):
+            for t, entering in enumerate(inputs.unbind()):
+                between = self.layers[0](entering, state.cells[0])
+                attended = self._look(between.hidden[:, None], state, look)
+                seen = self.second.inputs(attended.context[:, 0]) if fixed is None else fixed
+                layers, top = self._climb(self.second(seen, between), state.cells, scales, t)
+                state = state._replace(cells=layers, carry=attended.carry)
+                states.append(top)
+                looks.append(attended)
         contexts = torch.cat([attended.context for attended in looks], dim=1)
         features = self.output_dropout(self.readout([torch.stack(states, dim=1), embedded, contexts]))
         return self._taught(features, looks, state), state

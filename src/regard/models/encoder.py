@@ -11,7 +11,7 @@ from regard.layers.cells import cells, run_network
 from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded, Encoder, Summary
 from regard.models.registries import encoders
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 @encoders.register("recurrent")
@@ -48,14 +48,15 @@ class RecurrentEncoder(Encoder):
         """Say in how many directions a layer reads."""
         return 2 if config.bidirectional else 1
 
-    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
         """Read the embedded source."""
-        lengths = mask.sum(dim=1).cpu()
+        lengths = mask.sum(dim=1).cpu() if lengths is None else lengths
         states, finals = embedded, []
         for depth, layer in enumerate(self.layers):
             entering = states if depth == 0 else self.dropout(states)
-            packed = pack_padded_sequence(entering, lengths, batch_first=True, enforce_sorted=False)
-            outputs, final = run_network(cast(nn.LSTM, layer), packed)
+            outputs, final = run_network(cast(nn.LSTM, layer), pack(entering, lengths))
             states = self._unpack(outputs, mask.shape[1])
             if self.residual and depth >= self.residual_from:
                 states = states + entering
@@ -71,3 +72,12 @@ class RecurrentEncoder(Encoder):
     def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
         """Make one vector of the final states of a layer's directions."""
         return final.transpose(0, 1).flatten(1)
+
+
+def pack(states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSequence:
+    """Pack rows of lengths that the host knows, as torch does, but without letting the host wait for a GPU."""
+    ordered, order = lengths.sort(descending=True)
+    if states.is_cuda:
+        order = order.pin_memory().to(states.device, non_blocking=True)
+    packed = pack_padded_sequence(states.index_select(0, order), ordered, batch_first=True)
+    return PackedSequence(packed.data, packed.batch_sizes, order)

@@ -1,11 +1,11 @@
 """Google's translator: deep stacks of LSTMs that still train."""
 
 import torch
-from torch import nn
 
 from regard.config import EncoderConfig, ModelConfig
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
+from regard.loops import Linear
 from regard.models.encoder import RecurrentEncoder
 from regard.models.protocol import Summary, Taught
 from regard.models.recurrent import RecurrentDecoder, RecurrentState
@@ -65,23 +65,25 @@ class GNMTDecoder(RecurrentDecoder):
         super().__init__(model, parts)
         config = model.decoder
         self._make_stack(config, parts.embedding.embedding_dim, config.width + self.context_width)
-        self.context_inputs = nn.Linear(self.context_width, self.layers[0].input_size, bias=False)
+        self.context_inputs = Linear(self.context_width, self.layers[0].input_size, bias=False)
         self.readout = readouts[config.readout]([config.width, self.context_width], config.readout_width)
         self._make_output(model, parts)
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
-        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
         above = state.cells[1:]
         states, looks = [], []
-        for entering in inputs:
-            attended = self._look(state.cells[0].hidden[:, None], state, look)
-            seen = self.context_inputs(attended.context[:, 0]) if fixed is None else fixed
-            lowest = self.layers[0](entering + seen, state.cells[0])
-            state = state._replace(cells=(lowest, *above), carry=attended.carry)
-            states.append(lowest.hidden)
-            looks.append(attended)
+        # By step first: what enters a step lies in one piece.
+        inputs = self.layers[0].inputs(embedded.transpose(0, 1))
+        with self._looping(tokens, state):
+            for entering in inputs.unbind():
+                attended = self._look(state.cells[0].hidden[:, None], state, look)
+                both = self.context_inputs(attended.context[:, 0], entering) if fixed is None else entering + fixed
+                lowest = self.layers[0](both, state.cells[0])
+                state = state._replace(cells=(lowest, *above), carry=attended.carry)
+                states.append(lowest.hidden)
+                looks.append(attended)
         contexts = torch.cat([attended.context for attended in looks], dim=1)
         top, state = self._run_above(torch.stack(states, dim=1), contexts, state)
         features = self.output_dropout(self.readout([top, contexts]))

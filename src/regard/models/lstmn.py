@@ -11,6 +11,7 @@ from regard.config import ModelConfig
 from regard.layers.cells import LSTM, CellState
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
+from regard.masks import reversal
 from regard.models.protocol import Encoded, Encoder, Summary, Taught
 from regard.models.recurrent import Past, RecurrentDecoder, RecurrentState, join_steps, scaled
 from regard.models.registries import Parts, decoders, encoders
@@ -105,9 +106,11 @@ class LSTMNEncoder(Encoder):
             for depth in range(config.layers)
         )
 
-    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
         """Read the embedded source."""
-        order = _from_last_to_first(mask)[..., None]
+        order = reversal(mask)[..., None]
         last = (mask.sum(dim=1) - 1).clamp(min=0)[:, None, None]
         below, finals = embedded.masked_fill(~mask[..., None], 0.0), []
         tapes = (below, below)
@@ -262,10 +265,3 @@ class LSTMNDecoder(RecurrentDecoder):
         cells, pasts = tuple(one.state for one in stepped), tuple(one.past for one in stepped)
         extras = add_extras([one.extras for one in stepped])
         return state._replace(cells=cells, past=pasts), below, extras
-
-
-def _from_last_to_first(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Return the order that reverses each row's real positions; it undoes itself."""
-    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
-    last = mask.sum(dim=1, keepdim=True) - 1
-    return torch.where(positions <= last, last - positions, positions)

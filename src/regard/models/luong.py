@@ -1,11 +1,11 @@
 """The decoder that steps, then looks."""
 
 import torch
-from torch import nn
 
 from regard.attention import Attended
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
+from regard.loops import Linear
 from regard.models.protocol import Taught
 from regard.models.recurrent import RecurrentDecoder, RecurrentState
 from regard.models.registries import Parts, decoders
@@ -36,9 +36,7 @@ class LuongDecoder(RecurrentDecoder):
         widths = [config.width] if self.attention is None else [config.width, self.context_width]
         self.readout = readouts[config.readout](widths, config.readout_width)
         self.fed_inputs = (
-            nn.Linear(self.readout.output_width, self.layers[0].input_size, bias=False)
-            if config.input_feeding
-            else None
+            Linear(self.readout.output_width, self.layers[0].input_size, bias=False) if config.input_feeding else None
         )
         self._make_output(model, parts)
 
@@ -49,17 +47,19 @@ class LuongDecoder(RecurrentDecoder):
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         if self.fed_inputs is None and tokens.shape[1] > 1:
             return self._run_at_once(embedded, state, look)
-        inputs = self.layers[0].inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         features, looks = [], []
-        for t, entering in enumerate(inputs):
-            fed = entering if self.fed_inputs is None else entering + self.fed_inputs(state.fed)
-            layers, top = self._climb(self.layers[0](fed, state.cells[0]), state.cells, scales, t)
-            attentional, attended = self._merge(top[:, None], state, look)
-            fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
-            state = state._replace(cells=layers, fed=fed_on, carry=attended.carry)
-            features.append(attentional)
-            looks.append(attended)
+        # By step first: what enters a step lies in one piece.
+        inputs = self.layers[0].inputs(embedded.transpose(0, 1))
+        with self._looping(tokens, state):
+            for t, entering in enumerate(inputs.unbind()):
+                fed = entering if self.fed_inputs is None else self.fed_inputs(state.fed, entering)
+                layers, top = self._climb(self.layers[0](fed, state.cells[0]), state.cells, scales, t)
+                attentional, attended = self._merge(top[:, None], state, look)
+                fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
+                state = state._replace(cells=layers, fed=fed_on, carry=attended.carry)
+                features.append(attentional)
+                looks.append(attended)
         return self._taught(self.output_dropout(torch.cat(features, dim=1)), looks, state), state
 
     def _run_at_once(

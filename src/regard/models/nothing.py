@@ -4,7 +4,7 @@ from regard.config import ModelConfig
 from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded, Encoder, Summary
 from regard.models.registries import encoders
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 @encoders.register("none")
@@ -16,6 +16,8 @@ class Nothing(Encoder):
         self.state_width = 0
         self.summary = Summary("", layers=0, width=0)
 
-    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
         """Yield states of no width."""
         return Encoded(embedded[..., :0], mask, embedded.new_zeros(embedded.shape[0], 0, 0))

@@ -43,8 +43,13 @@ class Encoder(nn.Module, ABC):
     summary: Summary
 
     @abstractmethod
-    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
-        """Read the embedded source; a row's result depends on its real positions alone."""
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
+        """Read the embedded source; a row's result depends on its real positions alone.
+
+        `lengths`, if given, tells on the host what the mask tells on the device: who needs it there need not wait.
+        """
 
 
 State = TypeVar("State")
@@ -56,8 +61,8 @@ class Step(NamedTuple):
     logits: Float[Tensor, "B W"]
     state: Any
     """What to give to the next step: the decoder's own kind of state."""
-    weights: Float[Tensor, "B L H S"]
-    """Where it looked, per layer and head; no layers (`L = 0`) without attention."""
+    weights: Float[Tensor, "B L H S"] | None
+    """Where it looked, per layer and head; no layers (`L = 0`) without attention; None where nobody asked."""
 
 
 class Taught(NamedTuple):
@@ -72,10 +77,13 @@ class Taught(NamedTuple):
 
 
 class Decoder(nn.Module, ABC, Generic[State]):
-    """Searches know only `start`, `step` and `reorder`; training knows only `teach` and `project`.
+    """Searches know only `start`, `step` and the two ways to reorder; training knows only `teach` and `project`.
 
     A `State` is opaque to them. It is never changed in place, so it can be kept, reordered and gone back to.
     """
+
+    output: nn.Linear
+    """What `project` applies; training reads its weights too, to make the loss without keeping logits."""
 
     @property
     def most(self) -> int | None:
@@ -87,12 +95,19 @@ class Decoder(nn.Module, ABC, Generic[State]):
         """Return the state before the first token."""
 
     @abstractmethod
-    def step(self, token: Int[Tensor, " B"], state: State) -> Step:
-        """Read the token written last (first: the start mark) and score what may come next."""
+    def step(self, token: Int[Tensor, " B"], state: State, look: bool = True) -> Step:
+        """Read the token written last (first: the start mark) and score what may come next.
+
+        Without `look`, weights are made only where they are needed on the way.
+        """
 
     @abstractmethod
     def reorder(self, state: State, rows: Int[Tensor, " N"]) -> State:
         """Return the state whose row n is row `rows[n]` of the given one; rows may repeat or be left out."""
+
+    def reorder_within(self, state: State, rows: Int[Tensor, " N"]) -> State:
+        """Reorder where row n and row `rows[n]` have read the same source: what is known of it can stay as it is."""
+        return self.reorder(state, rows)
 
     @abstractmethod
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
@@ -105,3 +120,13 @@ class Decoder(nn.Module, ABC, Generic[State]):
     @abstractmethod
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Make logits over the vocabulary of features."""
+
+
+def pick(tree: Any, rows: Tensor) -> Any:
+    """Pick rows of every tensor of a state: nested tuples of tensors, numbers and None."""
+    if isinstance(tree, Tensor):
+        return tree.index_select(0, rows)
+    if isinstance(tree, tuple):
+        picked = [pick(branch, rows) for branch in tree]
+        return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)
+    return tree

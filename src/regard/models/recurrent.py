@@ -1,6 +1,7 @@
 """What the recurrent decoders share: embeddings, layers, a way to look, a readout and the output layer."""
 
-from typing import Any, ClassVar, NamedTuple, cast
+from contextlib import AbstractContextManager
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -12,9 +13,10 @@ from regard.errors import ConfigError
 from regard.layers.cells import Cell, CellState, cells
 from regard.layers.dropout import Dropout
 from regard.layers.readout import Readout
+from regard.loops import looping
 from regard.models.bridge import Bridge
 from regard.models.output import make_output
-from regard.models.protocol import Decoder, Encoded, Step, Taught
+from regard.models.protocol import Decoder, Encoded, Step, Taught, pick
 from regard.models.registries import Parts
 from regard.models.tape import TapeAttention
 from regard.shapes import Bool, Float, Int, Tensor
@@ -128,16 +130,21 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         """Pick rows of everything."""
         return pick(state, rows)  # type: ignore[no-any-return]
 
+    def reorder_within(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
+        """Pick rows of what differs between the hypotheses of one source."""
+        cells, carry, fed, past = pick((state.cells, state.carry, state.fed, state.past), rows)
+        return state._replace(cells=cells, carry=carry, fed=fed, past=past)
+
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Apply the output layer."""
         logits: Tensor = self.output(features)
         return logits
 
-    def step(self, token: Int[Tensor, " B"], state: RecurrentState) -> Step:
+    def step(self, token: Int[Tensor, " B"], state: RecurrentState, look: bool = True) -> Step:
         """Take one step: the first of a run over one token."""
-        taught, after = self._run(token[:, None], state, look=True)
-        assert taught.weights is not None
-        return Step(self.project(taught.features[:, 0]), after, taught.weights[:, 0])
+        taught, after = self._run(token[:, None], state, look)
+        weights = taught.weights[:, 0] if look and taught.weights is not None else None
+        return Step(self.project(taught.features[:, 0]), after, weights)
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens."""
@@ -145,6 +152,11 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         raise NotImplementedError
+
+    def _looping(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> AbstractContextManager[None]:
+        """Take the steps of a loop over tokens, which all look at the same memory."""
+        memory = () if state.memory is None else (state.memory.keys, state.memory.values)
+        return looping(tokens.shape[1], *memory)
 
     def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState, look: bool = True) -> Attended:
         """Look with queries; without attention, what is seen is the fixed vector."""
@@ -225,13 +237,3 @@ def _check_rates(config: DecoderConfig) -> None:
             "model.decoder.output_dropout must be at least 0 and below 1, or -1 for that of model.dropout, got "
             f"{config.output_dropout}."
         )
-
-
-def pick(tree: Any, rows: Tensor) -> Any:
-    """Pick rows of every tensor of a state: nested tuples of tensors, numbers and None."""
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
-    if isinstance(tree, tuple):
-        picked = [pick(branch, rows) for branch in tree]
-        return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)
-    return tree

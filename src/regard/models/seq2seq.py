@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard.attention.score import Location
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
+from regard.masks import reversal
 from regard.models.protocol import Decoder, Encoded, Encoder
 from regard.shapes import Bool, Int, Tensor
 
@@ -43,24 +43,22 @@ class Seq2Seq(nn.Module):
             limits.append(self.source_embedding.longest)
         return min(limits, default=None)
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Encoded:
-        """Read the source, in reverse where the model does; states are in the order of the source all the same."""
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
+        """Read the source, in reverse where the model does; states are in the order of the source all the same.
+
+        `lengths` is how many tokens each row of the mask has, on the host, for encoders that need to know it there.
+        """
         if self.source_embedding is None:
             empty = next(self.parameters()).new_zeros(*source.shape, 0)
             return self.encoder(empty, mask)  # type: ignore[no-any-return]
-        order = reversal(mask) if self.reverse_source else None
+        order = reversal(mask, kept=1) if self.reverse_source else None  # the end mark stays at the end
         read = source if order is None else source.gather(1, order)
-        encoded: Encoded = self.encoder(self.dropout(self.source_embedding(read)), mask)
+        encoded: Encoded = self.encoder(self.dropout(self.source_embedding(read)), mask, lengths)
         if order is None:
             return encoded
         # A reversal undoes itself.
         columns = order[..., None].expand_as(encoded.states)
         memories = None if encoded.memories is None else encoded.memories.gather(1, columns)
         return encoded._replace(states=encoded.states.gather(1, columns), memories=memories)
-
-
-def reversal(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Return the order that reverses each row's words and leaves its end mark and its padding where they are."""
-    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
-    last_word = mask.sum(dim=1, keepdim=True) - 2
-    return torch.where(positions <= last_word, last_word - positions, positions)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
+from safetensors.torch import load_file
 from torch import nn
 
 from regard.config import Config
@@ -32,7 +32,8 @@ def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
 def load_weights(path: Path, module: nn.Module) -> None:
     """Read weights into a module; names and shapes must be exactly its own."""
     try:
-        stored = load_tensors(path.read_bytes())
+        with path.open("rb"):  # torch says less clearly why a file cannot be read
+            stored = load_file(path)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from None
     except SafetensorError as error:

@@ -75,13 +75,7 @@ class TapeAttention(nn.Module):
         real = torch.ones(len(hidden), 1, dtype=torch.bool, device=hidden.device)
         first = 0 if memory is None else memory.mask.shape[1]
         new = self.remember(hidden[:, None], memories[:, None], real, first)
-        if memory is None:
-            return new
-        return Memory(
-            torch.cat([memory.keys, new.keys], dim=2),
-            torch.cat([memory.values, new.values], dim=2),
-            torch.cat([memory.mask, new.mask], dim=1),
-        )
+        return new if memory is None else memory.extended(new)
 
     def forward(
         self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry | None = None, look: bool = True

@@ -10,10 +10,10 @@ from regard.attention.build import check_pruned
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
+from regard.masks import erase
 from regard.models.bridge import mean_state
 from regard.models.output import make_output
-from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, Taught
-from regard.models.recurrent import pick
+from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, Taught, pick
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.transformer_layer import (
     DecoderLayer,
@@ -44,14 +44,15 @@ class TransformerEncoder(Encoder):
         self.layers = nn.ModuleList(EncoderLayer(model, dropout, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else None
 
-    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Encoded:
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Encoded:
         """Read the embedded source; padding goes in and comes out as zero, whatever stood there."""
-        padding = ~mask[..., None]
-        states = embedded.masked_fill(padding, 0.0)
+        states = erase(embedded, mask)
         for layer in self.layers:
             states = layer(states, mask)
         states = states if self.norm is None else self.norm(states)
-        encoded = Encoded(states.masked_fill(padding, 0.0), mask, states[:, :0])
+        encoded = Encoded(erase(states, mask), mask, states[:, :0])
         return encoded._replace(summary=mean_state(encoded)[:, None])
 
 
@@ -110,15 +111,20 @@ class TransformerDecoder(Decoder[TransformerState]):
         layers = tuple(layer.start(encoded.states, encoded.mask) for layer in self.layers)
         return TransformerState(layers, 0, encoded.mask)
 
-    def step(self, token: Int[Tensor, " B"], state: TransformerState) -> Step:
+    def step(self, token: Int[Tensor, " B"], state: TransformerState, look: bool = True) -> Step:
         """Take one step, with all steps before remembered."""
-        taught, after = self._run(token[:, None], state, look=True)
-        assert taught.weights is not None
-        return Step(self.project(taught.features[:, 0]), after, taught.weights[:, 0])
+        taught, after = self._run(token[:, None], state, look)
+        weights = None if taught.weights is None else taught.weights[:, 0]
+        return Step(self.project(taught.features[:, 0]), after, weights)
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
         """Pick rows of everything."""
         return pick(state, rows)  # type: ignore[no-any-return]
+
+    def reorder_within(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
+        """Pick rows of what differs between the hypotheses of one source."""
+        layers = [layer._replace(past=pick(layer.past, rows), carry=pick(layer.carry, rows)) for layer in state.layers]
+        return state._replace(layers=tuple(layers))
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens, all at once."""

@@ -37,7 +37,7 @@ class Residual(nn.Module):
 
     def leave(self, inputs: Float[Tensor, "B T D"], outputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Add what the part yields to what it read."""
-        added: Tensor = inputs + self.dropout(outputs)
+        added: Tensor = self.dropout(outputs, inputs)
         return added if self.before else self.norm(added)
 
 

@@ -27,8 +27,9 @@ averages: Registry[Callable[[TrainingConfig], "Average"]] = Registry("weight ave
 
 def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into a model, in place."""
-    for name, tensor in weights_of(model).items():
-        tensor.copy_(weights[name])  # of a detached view, so that no gradient is recorded
+    own = weights_of(model)
+    for name, tensor in weights.items():
+        own[name].copy_(tensor)  # of a detached view, so that no gradient is recorded
 
 
 @averages.register("none")

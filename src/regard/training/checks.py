@@ -11,7 +11,7 @@ from regard.data.tokenizers import check_kinds
 from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
 from regard.errors import ConfigError, did_you_mean
-from regard.models.build import build_model
+from regard.models.build import build_empty
 from regard.training.averaging import averages
 from regard.training.forcing import forcings
 from regard.training.material import NOTHING
@@ -60,7 +60,7 @@ def _check_model(config: Config) -> None:
     _check_places(config)
     # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
     with torch.device("meta"):
-        build_model(config.model, source_size=8, target_size=8)
+        build_empty(config.model, source_size=8, target_size=8)
 
 
 def _check_places(config: Config) -> None:

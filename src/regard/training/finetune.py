@@ -2,18 +2,22 @@
 
 The configuration names the folder (`started_from`). It is read once: the weights become the new run's first checkpoint,
 of step 0, and the vocabulary is copied, so that the run can be resumed when the old folder is gone.
+
+The new model must have the weights of the old one, each of the same shape. Other settings of it may change: dropout,
+how a look is focused or how far it reaches, where these have no weights of their own.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from regard.config import Config, DataConfig, ModelConfig
 from regard.data.tagged import parse_entry
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError, TrainingError
-from regard.models.build import build_model
+from regard.models.build import build_empty
 from regard.models.store import WEIGHTS, load_weights, open_folder, weights_of
 from regard.settings import differences
 from regard.shapes import Tensor
@@ -25,6 +29,7 @@ class Start:
 
     tokenizers: Tokenizers
     weights: dict[str, Tensor]
+    """Of the model that is to be trained, all that gradients teach, and of the rest what the old one has."""
 
 
 def configuration_of(folder: Path) -> Config:
@@ -53,14 +58,22 @@ def read_start(config: Config) -> Start:
     _check_tokenizer(config, old, folder)
     _check_tags(config, tokenizers, folder)
     with torch.random.fork_rng(devices=[]):
-        model = build_model(old.model, tokenizers.source.size, tokenizers.target.size)
+        model = build_empty(old.model, tokenizers.source.size, tokenizers.target.size)
     load_weights(folder / WEIGHTS, model)
-    weights = weights_of(model)
     with torch.device("meta"):
-        wanted = weights_of(build_model(config.model, tokenizers.source.size, tokenizers.target.size))
-    if {name: tensor.shape for name, tensor in wanted.items()} != {n: tensor.shape for n, tensor in weights.items()}:
+        wanted = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
+    if _learned_shapes(model) != _learned_shapes(wanted):
         raise ConfigError(_another_model(config.model, old, folder))
-    return Start(tokenizers, weights)
+    known = weights_of(wanted).keys()
+    return Start(tokenizers, {name: tensor for name, tensor in weights_of(model).items() if name in known})
+
+
+def _learned_shapes(model: nn.Module) -> dict[str, torch.Size]:
+    """Return the shapes of what gradients teach, which must be the same in both models.
+
+    The rest (the baseline of hard attention) only follows a training: who has none begins with the first value.
+    """
+    return {name: weight.shape for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def _check_tokenizer(config: Config, old: Config, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from regard.allocation import keep_memory
 from regard.config import Config
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DisplayError, TrainingError
@@ -18,7 +19,7 @@ from regard.settings import to_toml
 from regard.training.averaging import set_weights
 from regard.training.checks import check
 from regard.training.finetune import check_apart, read_start, started_from
-from regard.training.material import Material, open_material, open_sources
+from regard.training.material import Material, list_words, open_material, open_sources
 from regard.training.progress import Reporter, duration, reporter_for
 from regard.training.resume import (
     CURVE,
@@ -62,12 +63,14 @@ def train(
     start_from: Path | None = None,
     reporter: Reporter | None = None,
     tensorboard: bool = False,
+    go_on: str = "Go on with --resume.",
 ) -> Result:
     """Train the model that a configuration describes into a folder, or go on with the run that is there.
 
     With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
     `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
-    The learning curve is drawn at the end where matplotlib is installed.
+    The learning curve is drawn at the end where matplotlib is installed. `go_on` is what a person who stops the run is
+    told to do.
     """
     if start_from is not None:
         config = started_from(config, start_from, resume)
@@ -78,11 +81,12 @@ def train(
     existed = folder.exists()
     prepare(folder, resume=resume, overwrite=overwrite)
     told = reporter_for() if reporter is None else reporter
+    keep_memory()
     try:
         with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
             with contextlib.nullcontext() if resume or overwrite else undone_on_error(folder, existed):
                 trainer = _set_up(config, folder, device, resume, told)
-            return _run(trainer, resume, tensorboard)
+            return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
         raise TrainingError(
             f"Training stopped: {error.strerror} ({error.filename or folder}). "
@@ -130,11 +134,12 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     return trainer
 
 
-def _run(trainer: Trainer, resume: bool, tensorboard: bool) -> Result:
+def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Result:
     reporter, folder = trainer.reporter, trainer.folder
     ended = trainer.end() if trainer.saved and trainer.saved.name.scheduled else None
     if ended is not None:
         reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
+        list_words(folder)
         _draw_curve(folder)
         return _result(trainer, ended)
     if resume:
@@ -144,7 +149,9 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool) -> Result:
             trainer.reporter = TensorBoard(folder / TENSORBOARD, reporter, trainer.place.step + 1)
             stack.callback(trainer.reporter.close)
         result = _result(trainer, trainer.run())
-    _farewell(result, reporter)
+    if result.end != INTERRUPTED:
+        list_words(folder)
+    _farewell(result, reporter, go_on)
     _draw_curve(folder)
     return result
 
@@ -181,9 +188,9 @@ def _result(trainer: Trainer, end: str) -> Result:
     )
 
 
-def _farewell(result: Result, reporter: Reporter) -> None:
+def _farewell(result: Result, reporter: Reporter, go_on: str) -> None:
     if result.end == INTERRUPTED:
-        reporter.message(f"Stopped after step {result.steps:,} and saved. Go on with --resume.")
+        reporter.message(f"Stopped after step {result.steps:,} and saved. {go_on}".strip())
         return
     why = {"epochs": "all epochs done", "steps": "all steps done", "patience": "validation no longer gets better"}
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"

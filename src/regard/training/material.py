@@ -18,6 +18,7 @@ from regard.data.pair import Pair
 from regard.data.tagged import open_data
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
+from regard.decoding.shortlist import SHORTLIST, learn
 from regard.errors import DataError
 from regard.models.seq2seq import Seq2Seq
 from regard.training.progress import Reporter
@@ -27,6 +28,8 @@ CACHE = "cache"
 NOTHING = "none"
 """The encoder of a language model."""
 Rows = NDArray[np.int64]
+MANY = 2000
+"""With fewer words in a vocabulary, a shortlist of them saves nothing."""
 
 
 class StoppedError(Exception):
@@ -87,6 +90,17 @@ def open_material(config: Config, folder: Path, sources: Sources, reporter: Repo
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
     known_by = f"{cache.fingerprint} {fingerprint}".strip()
     return tokenizers, Material(order.batches, partial(make_batch, cache), validate, known_by, config.decoding)
+
+
+def list_words(folder: Path) -> None:
+    """Learn from a run's tokens which words go together, for searches with a shortlist, where there are many words."""
+    path = folder / CACHE / "train"
+    if (folder / SHORTLIST).exists() or not path.is_dir():
+        return
+    tokenizers, cache = Tokenizers.load(folder), TokenCache.open(path)
+    # A language model's sources have their end mark alone.
+    if tokenizers.target.size >= MANY and int(cache.source_lengths.max()) > 1:
+        learn(cache, tokenizers.source.size, tokenizers.target.size, tokenizers.joint).save(folder)
 
 
 def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional
 
 from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
@@ -12,9 +11,9 @@ from regard.errors import ConfigError
 from regard.models.protocol import Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.training.auxiliary import check_looks, coverage_loss, disagreement, guided_loss, reinforce
+from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, reinforce
 from regard.training.forcing import mixed_tokens
-from regard.training.loss import cross_entropy
+from regard.training.fused_loss import Wanted, output_loss
 
 
 class Made(NamedTuple):
@@ -42,59 +41,53 @@ class Objective:
         """Run the model over a batch; `ratio` is how often it reads the right words."""
         if self._settings.r_drop > 0:
             batch = twice(batch)
-        model, mask = self._model, batch.target_mask
-        encoded = model.encode(batch.source, batch.source_mask)
+        model = self._model
+        encoded = model.encode(batch.source, batch.source_mask, batch.lengths)
         read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
         if ratio < 1 and self._settings.r_drop > 0:
             read = read.chunk(2)[0].repeat(2, 1)  # both passes read the same words
         taught = model.decoder.teach(read, encoded, look=self._settings.guided > 0)
         # The output layer, a model's dearest part, never sees padding.
-        logits = model.decoder.project(taught.features[mask])
-        loss = cross_entropy(logits, batch.tokens_out[mask], self._settings.label_smoothing)
-        total, beside = self._beside(loss.total, taught, batch)
-        made = Made(total, loss.total.detach(), beside, None)
+        wanted = Wanted(self._settings.label_smoothing, self._settings.r_drop)
+        features, right = batch.at_tokens(taught.features), batch.at_tokens(batch.tokens_out)
+        loss = output_loss(model.decoder.output, features, right, wanted)
+        made = self._beside(Made(loss.total, loss.smoothed, {}, None), taught, batch)
         if taught.extras.log_prob is not None:
-            made = self._rewarded(made, taught, logits, batch)
-        return made if self._settings.r_drop == 0 else self._agreeing(made, logits)
+            made = self._rewarded(made, taught, loss.nll, batch)
+        return made._replace(beside={**made.beside, "disagreement": loss.apart}) if wanted.r_drop > 0 else made
 
-    def _agreeing(self, made: Made, logits: Float[Tensor, "N W"]) -> Made:
-        """Take two passes' sums for those of one, and add how far apart the two are."""
-        apart = disagreement(*logits.chunk(2))
-        beside = {name: value / 2 for name, value in made.beside.items()}
-        return Made(
-            (made.total + self._settings.r_drop * apart) / 2,
-            made.loss / 2,
-            {**beside, "disagreement": apart.detach()},
-            made.reached,
-        )
+    @property
+    def _share(self) -> float:
+        """How much a pass over the batch counts."""
+        return 0.5 if self._settings.r_drop > 0 else 1.0
 
-    def _beside(self, total: Float[Tensor, ""], taught: Taught, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        settings, beside = self._settings, {}
+    def _beside(self, made: Made, taught: Taught, batch: Batch) -> Made:
+        settings, total, beside = self._settings, made.total, dict(made.beside)
         if settings.coverage_loss > 0:
             if taught.extras.overlap is None:
                 raise ConfigError("training.coverage_loss needs a decoder that tells its coverage: set it to 0.")
-            again = coverage_loss(taught.extras.overlap, batch.target_mask)
+            again = self._share * coverage_loss(taught.extras.overlap, batch.target_mask)
             total, beside["coverage_loss"] = total + settings.coverage_loss * again, again.detach()
         if settings.guided > 0:
             if batch.links is None:
                 raise ConfigError(NO_LINKS)
             assert taught.weights is not None
             astray = guided_loss(taught.weights, batch.links, settings.guided_layer, settings.guided_head)
+            astray = self._share * astray
             total, beside["guided_loss"] = total + settings.guided * astray, astray.detach()
-        return total, beside
+        return made._replace(total=total, beside=beside)
 
-    def _rewarded(self, made: Made, taught: Taught, logits: Float[Tensor, "N W"], batch: Batch) -> Made:
+    def _rewarded(self, made: Made, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> Made:
         assert taught.extras.log_prob is not None
         mask, settings = batch.target_mask, self._settings
         right = torch.zeros(mask.shape, device=mask.device)
-        right[mask] = -functional.cross_entropy(logits.detach().float(), batch.tokens_out[mask], reduction="none")
+        right[mask] = -nll
         baseline = self._hard[0].baseline[0] if self._hard else right.new_zeros(())
         reward = reinforce(
             taught.extras.log_prob, taught.extras.entropy, right, mask, baseline, (settings.reinforce, settings.entropy)
         )
-        return Made(
-            made.total + reward.total, made.loss, {**made.beside, "attention_entropy": reward.entropy}, reward.reached
-        )
+        beside = {**made.beside, "attention_entropy": self._share * reward.entropy}
+        return Made(made.total + self._share * reward.total, made.loss, beside, reward.reached)
 
     @torch.no_grad()
     def settle(self, reached: list[Tensor]) -> None:

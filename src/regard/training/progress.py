@@ -134,6 +134,8 @@ class Bar:
             # One number: in 80 columns two would leave no room for the bar.
             found = f"BLEU {record['bleu']:.1f}" if "bleu" in record else f"perplexity {record['perplexity']:.2f}"
             self._validation = f" · {found}"
+            if self._task is not None:
+                self._rich.update(self._task, validation=self._validation)
             self.message(describe(record, None))
 
     def close(self) -> None:

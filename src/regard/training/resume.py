@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.config import Config, TrainingConfig
+from regard.decoding.shortlist import SHORTLIST
 from regard.errors import TrainingError
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
@@ -132,5 +133,5 @@ def remove_run(folder: Path) -> None:
     """Remove what a run wrote, and nothing else; its configuration stays, so that half a removal can be repeated."""
     for name in (STATE, CACHE, TENSORBOARD):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (WEIGHTS, METRICS, CURVE):
+    for name in (WEIGHTS, METRICS, CURVE, SHORTLIST):
         (folder / name).unlink(missing_ok=True)

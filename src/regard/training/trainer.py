@@ -9,10 +9,12 @@ import contextlib
 import dataclasses
 import hashlib
 import math
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -22,8 +24,9 @@ from regard.errors import ConfigError, TrainingError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS, weights_of
 from regard.settings import to_toml
-from regard.shapes import Tensor
+from regard.shapes import Float, Tensor
 from regard.training import checkpoint
+from regard.training.ahead import Ahead, Numbers
 from regard.training.averaging import PREFIX, averages, set_weights
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.forcing import forcing_ratio
@@ -42,20 +45,48 @@ INTERRUPTED = "interrupted"
 
 
 class Gradient(NamedTuple):
-    """What the batches of a step gave, beside the gradient itself."""
+    """What the batches of a step gave, beside the gradient itself; where a device computes, it may not be there yet."""
 
-    loss: float
+    loss: Float[Tensor, ""]
     """Per token: the cross-entropy, label smoothing included."""
     tokens: int
-    norm: float
-    beside: dict[str, float]
+    norm: Float[Tensor, ""]
+    beside: dict[str, Tensor]
     """The other losses, per token."""
     reached: list[Tensor]
     """Rewards of hard attention, batch by batch."""
 
 
+class Planned(NamedTuple):
+    """What a step reads."""
+
+    epoch: int
+    first: int
+    """How many of the epoch's batches came before."""
+    batches: list[Batch]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """A step that was made, and whose numbers nobody has looked at."""
+
+    step: int
+    epoch: int
+    rate: float
+    tokens: int
+    numbers: Numbers
+    """The loss, the norm of the gradient, and the other losses."""
+    beside: tuple[str, ...]
+    """The names of these."""
+
+
 class Trainer:
     """One run of training, in one folder."""
+
+    ready: ClassVar = 3
+    """Steps whose batches are made ahead."""
+    unread_on_device: ClassVar = 2
+    """Steps that a GPU may be behind: so it has work while the host prepares the next."""
 
     def __init__(self, config: Config, folder: Path, model: Seq2Seq, material: Material, reporter: Reporter) -> None:
         self.config, self.folder, self.model, self.material, self.reporter = config, folder, model, material, reporter
@@ -70,7 +101,10 @@ class Trainer:
         self.checkpoints = Checkpoints(folder / STATE)
         self.place = Place(fingerprint=material.fingerprint)
         self.saved: Saved | None = None
-        self._order: tuple[int, Sequence[Rows]] = (0, [])
+        self._orders: dict[int, Sequence[Rows]] = {}
+        self._ordering = threading.Lock()
+        self._unread: deque[Unread] = deque()
+        self._behind = self.unread_on_device if self.device.type == "cuda" else 0
         self._first_epoch = math.ceil(len(self._batches(1)) / self.settings.accumulate)
 
     # -- where the run is ---------------------------------------------------------------------------------------------
@@ -108,9 +142,24 @@ class Trainer:
         return self._validation_scheduled() or bool(every and self.place.step and self.place.step % every == 0)
 
     def _batches(self, epoch: int) -> Sequence[Rows]:
-        if self._order[0] != epoch:
-            self._order = (epoch, self.material.order(epoch))
-        return self._order[1]
+        """Return an epoch's batches; those of epochs to come are kept too, where the thread that reads ahead may be."""
+        found = self._orders.get(epoch)
+        if found is None:
+            with self._ordering:
+                found = self._orders.get(epoch) or self.material.order(epoch)
+                kept = {other: rows for other, rows in self._orders.items() if other >= self.place.epoch}
+                self._orders = {**kept, epoch: found}
+        return found
+
+    def _plan(self) -> Iterator[Planned]:
+        """Yield what each coming step reads: as many batches as are to be accumulated, or as the epoch still has."""
+        first, pinned = self.place.batch, self.device.type == "cuda"
+        for epoch in range(max(self.place.epoch, 1), self.settings.epochs + 1):
+            order = self._batches(epoch)
+            for start in range(first, len(order), self.settings.accumulate):
+                made = [self.material.batch(rows) for rows in order[start : start + self.settings.accumulate]]
+                yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made)
+            first = 0
 
     def check(self) -> None:
         """Raise a ConfigError for settings that only the model and the corpus show to be wrong."""
@@ -128,15 +177,16 @@ class Trainer:
         self._started = time.perf_counter() - self.place.seconds
         self.metrics = Metrics(self.folder / METRICS, self.place.step)
         try:
-            with self._products(), Interruption() as interruption:
-                return self._loop(interruption)
+            with self._products(), Interruption() as interruption, Ahead(self._plan(), self.ready) as ahead:
+                return self._loop(interruption, ahead)
         finally:
             self.metrics.close()
 
-    def _loop(self, interruption: Interruption) -> str:
+    def _loop(self, interruption: Interruption, ahead: Ahead[Planned]) -> str:
         self.model.train()
         while True:
             if self._save_scheduled() and not self._is_saved():
+                self._read(0)  # nothing is saved of a run that has gone astray
                 self.average.checkpoint(self.place.step, self.weights)
                 try:
                     self._validate_if_due(interruption)
@@ -147,35 +197,47 @@ class Trainer:
                 return end
             if interruption.asked:
                 return self._stop()
-            self._step()
+            self._step(ahead)
 
     def _stop(self) -> str:
+        self._read(0)
         self.reporter.message("Asked to stop: saving. Press Ctrl-C again to leave at once.")
         if self.saved is None or self.saved.name.step != self.place.step:
             self._save(scheduled=False)
         return INTERRUPTED
 
-    def _step(self) -> None:
-        """Make one step: as many batches as are to be accumulated, or as the epoch still has."""
-        began = time.perf_counter()
-        place, settings = self.place, self.settings
-        epoch, first = (place.epoch + 1, 0) if place.epoch == 0 or self.epoch_ended else (place.epoch, place.batch)
-        rows = self._batches(epoch)[first : first + settings.accumulate]
+    def _step(self, ahead: Ahead[Planned]) -> None:
+        if not self._unread:
+            self._read_at = time.perf_counter()
+        planned, place, settings = ahead.take(), self.place, self.settings
         step = place.step + 1
         moment = Moment(step, self.total, place.scores)
         rate = learning_rate(moment, settings)
         seed_from(self.device, self.config.seed, "step", step)
-        made = self._gradient([self.material.batch(chosen) for chosen in rows], forcing_ratio(moment, settings))
-        if not math.isfinite(made.loss) or not math.isfinite(made.norm):
-            raise self._not_finite("loss" if not math.isfinite(made.loss) else "gradient", step, epoch)
+        made = self._gradient(planned.batches, forcing_ratio(moment, settings))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.objective.settle(made.reached)
         self.average.step(step, self.weights)
-        place.step, place.epoch, place.batch = step, epoch, first + len(rows)
-        place.window.add(made.tokens, made.loss, time.perf_counter() - began, made.beside)
-        self._report(rate, made.norm)
+        place.step, place.epoch, place.batch = step, planned.epoch, planned.first + len(planned.batches)
+        numbers = Numbers(torch.stack([made.loss, made.norm, *made.beside.values()]))
+        self._unread.append(Unread(step, planned.epoch, rate, made.tokens, numbers, tuple(made.beside)))
+        self._read(0 if self._log_scheduled() else self._behind)
+
+    def _read(self, most: int) -> None:
+        """Look at what steps gave, in their order, until at most so many are unread; raise for what is not finite."""
+        while len(self._unread) > most:
+            made, window = self._unread.popleft(), self.place.window
+            loss, norm, *beside = made.numbers.read()
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                raise self._not_finite("gradient" if math.isfinite(loss) else "loss", made.step, made.epoch)
+            now = time.perf_counter()
+            window.add(made.tokens, loss, now - self._read_at, dict(zip(made.beside, beside, strict=True)))
+            self._read_at = now
+            self.reporter.step(Progress(made.step, self.total, made.epoch, window.mean_loss, window.tokens_per_second))
+            if made.step == self.place.step and self._log_scheduled():
+                self._log_step(made.rate, norm)
 
     def _gradient(self, batches: Sequence[Batch], ratio: float = 1.0) -> Gradient:
         """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
@@ -188,13 +250,9 @@ class Trainer:
             (one.total / tokens).backward()  # type: ignore[no-untyped-call]
             made.append(one._replace(total=one.loss))  # lets go of the graph
         norm = gradient_norm(self.names, self.settings.clip)
-        names = list(made[0].beside)
-        sums = [torch.stack([one.loss / tokens for one in made]).sum(), norm]
-        sums += [torch.stack([one.beside[name] / tokens for one in made]).sum() for name in names]
-        # Here the host waits for the device; otherwise only where the encoder is told the lengths.
-        loss, length, *beside = torch.stack(sums).tolist()
-        reached = [one.reached for one in made if one.reached is not None]
-        return Gradient(loss, tokens, length, dict(zip(names, beside, strict=True)), reached)
+        loss = torch.stack([one.loss / tokens for one in made]).sum()
+        beside = {name: torch.stack([one.beside[name] / tokens for one in made]).sum() for name in made[0].beside}
+        return Gradient(loss, tokens, norm, beside, [one.reached for one in made if one.reached is not None])
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.settings.precision != "bfloat16":
@@ -224,24 +282,25 @@ class Trainer:
         )
         return TrainingError(f"The {what} is not finite at step {step} (epoch {epoch}), so training stopped. {kept}")
 
-    def _report(self, rate: float, norm: float) -> None:
+    def _log_scheduled(self) -> bool:
+        return self.place.step % max(self.settings.log_every, 1) == 0 or self._limit() is not None
+
+    def _log_step(self, rate: float, norm: float) -> None:
         place, window = self.place, self.place.window
-        self.reporter.step(Progress(place.step, self.total, place.epoch, window.mean_loss, window.tokens_per_second))
-        if place.step % max(self.settings.log_every, 1) == 0 or self._limit() is not None:
-            self._log(
-                {
-                    "step": place.step,
-                    "epoch": place.epoch,
-                    "loss": window.mean_loss,
-                    **window.mean_beside,
-                    "learning_rate": rate,
-                    "gradient_norm": norm,
-                    "tokens_per_second": window.tokens_per_second,
-                    "steps_per_second": window.steps_per_second,
-                    "seconds": self._seconds(),
-                }
-            )
-            place.window = Window()
+        self._log(
+            {
+                "step": place.step,
+                "epoch": place.epoch,
+                "loss": window.mean_loss,
+                **window.mean_beside,
+                "learning_rate": rate,
+                "gradient_norm": norm,
+                "tokens_per_second": window.tokens_per_second,
+                "steps_per_second": window.steps_per_second,
+                "seconds": self._seconds(),
+            }
+        )
+        place.window = Window()
 
     def _log(self, record: dict[str, Any]) -> None:
         self.metrics.add(record)

@@ -56,15 +56,17 @@ def save_picture(
 def _caption(trace: AttentionTrace, layer: Choice, head: Choice) -> str:
     """Say what was averaged; panels carry their own names."""
     shown = trace.caption(None if layer == "all" else layer, None if head == "all" else head)
-    return shown if "all" not in (layer, head) else f"score {trace.score:.2f}"
+    if "all" not in (layer, head):
+        return shown
+    return "" if trace.score is None else f"score {trace.score:.2f}"
 
 
 def _panels(trace: AttentionTrace, layer: Choice, head: Choice) -> list[list[_Panel]]:
     """Arrange what was asked for in rows: layers downward and heads across where both are wanted."""
     trace.look()  # there is something to see
     layers, heads = trace.weights.shape[:2]
-    downs: list[int | None] = [*range(layers)] if layer == "all" else [layer]
-    acrosses: list[int | None] = [*range(heads)] if head == "all" else [head]
+    downs: list[int | None] = [*range(layers)] if layer == "all" else [layer if layer is None else layer % layers]
+    acrosses: list[int | None] = [*range(heads)] if head == "all" else [head if head is None else head % heads]
     names = [
         [" · ".join(f"{n} {i}" for n, i in (("layer", down), ("head", across)) if i is not None) for across in acrosses]
         for down in downs

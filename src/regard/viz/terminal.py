@@ -180,5 +180,5 @@ class _Grid:
         """Say what the shades mean, what was averaged, and the score."""
         count = len(scale.RAMP if self.color else scale.SHADES)
         bar = replace(self, cell=1).shade(np.arange(count))
-        text = f" {scale.top(self.look):.1f} · {trace.caption(layer, head)}"
+        text = " " + " · ".join(filter(None, [f"{scale.top(self.look):.1f}", trace.caption(layer, head)]))
         return " " * self.left + self.dim("0 ") + bar + self.dim(shorten(text, self.width - self.left - 2 - count))

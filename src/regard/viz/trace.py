@@ -34,8 +34,8 @@ class AttentionTrace:
     weights: NDArray[np.float32]
     log_probs: tuple[float, ...]
     """Log-probability of each target token."""
-    score: float
-    """What the search ranked this hypothesis by (after penalties)."""
+    score: float | None
+    """What the search ranked this hypothesis by (after penalties); None where nothing was searched for."""
     candidates: tuple[tuple[tuple[str, float], ...], ...] = ()
     """For each step, the most probable tokens and their probabilities, best first; empty if not asked for."""
     source_words: tuple[int, ...] = ()
@@ -60,7 +60,10 @@ class AttentionTrace:
                 )
 
     def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
-        """Return one target × source matrix: the given layer and head, or the mean over those not given."""
+        """Return one target × source matrix: the given layer and head, or the mean over those not given.
+
+        Both count from 0, or with negative numbers from the end: -1 is the last.
+        """
         if self.weights.shape[0] == 0:
             raise DisplayError("This model has no attention, so there is nothing to show.")
         for what, asked, have in (("layer", layer, self.weights.shape[0]), ("head", head, self.weights.shape[1])):
@@ -74,19 +77,22 @@ class AttentionTrace:
         """Return layer and head of each that can be looked at by itself: those of one layer, or all."""
         self.look(layer)  # there is something to see
         layers, heads = self.weights.shape[:2]
-        return [(depth, head) for depth in (range(layers) if layer is None else [layer]) for head in range(heads)]
+        chosen = range(layers) if layer is None else [layer % layers]
+        return [(depth, head) for depth in chosen for head in range(heads)]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
-        """Say what `look` of the same arguments shows, and the score: `score -1.23 · mean of 8 heads`."""
+        """Say what `look` of the same arguments shows, and the score if any: `score -1.23 · mean of 8 heads`."""
         layers, heads = self.weights.shape[:2]
-        chosen = [f"{what} {index}" for what, index in (("layer", layer), ("head", head)) if index is not None]
+        named = (("layer", layer, layers), ("head", head, heads))
+        chosen = [f"{what} {index % count}" for what, index, count in named if index is not None]
         averaged = [
             f"{count} {what}"
             for what, index, count in (("layers", layer, layers), ("heads", head, heads))
             if index is None and count > 1
         ]
         mean = [f"mean of {' × '.join(averaged)}"] if averaged else []
-        return " · ".join([f"score {self.score:.2f}", *chosen, *mean])
+        score = [] if self.score is None else [f"score {self.score:.2f}"]
+        return " · ".join([*score, *chosen, *mean])
 
     def words(self) -> NDArray[np.float32]:
         """Merge tokens to words: columns of one source word are added, rows of one target word averaged.

@@ -4,32 +4,9 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Focus, Focused, focuses
-from regard.attention.focus.rows import BELOW, shifted
-from regard.shapes import Bool, Float, Tensor
-
-
-@focuses.register("entmax")
-class Entmax(Focus):
-    r"""1.5-entmax, halfway between softmax and sparsemax (Peters et al. 2019, section 3).
-
-    .. math:: \alpha = \arg\max_{p \in \Delta} p^\top e + H_{1.5}(p) = \max(e / 2 - \tau(e), 0)^2 \qquad
-        H_{1.5}(p) = \frac{4}{3} \sum_j (p_j - p_j^{1.5})
-
-    Sparse as sparsemax, and smooth as softmax where it is not zero.
-    Differs from the paper: the simplex has the allowed positions alone as its corners. α is fixed at 1.5, the value
-    that the paper found best and for which the threshold is exact.
-    """
-
-    def forward(
-        self,
-        scores: Float[Tensor, "B H T S"],
-        allowed: Bool[Tensor, "B #H #T S"],
-        last: Float[Tensor, "B H S"] | None = None,
-    ) -> Focused:
-        """Map each row to the simplex."""
-        weights: Tensor = _Entmax.apply(shifted(scores, allowed))  # type: ignore[no-untyped-call]
-        return Focused(weights.masked_fill(~allowed, 0.0).to(scores.dtype))
+from regard.attention.base import focuses
+from regard.attention.focus.rows import BELOW, OnSimplex
+from regard.shapes import Float, Tensor
 
 
 class _Entmax(torch.autograd.Function):
@@ -64,3 +41,18 @@ class _Entmax(torch.autograd.Function):
         roots = weights.sqrt()
         mean = (gradient * roots).sum(dim=-1, keepdim=True) / roots.sum(dim=-1, keepdim=True)
         return (gradient - mean) * roots
+
+
+@focuses.register("entmax")
+class Entmax(OnSimplex):
+    r"""1.5-entmax, halfway between softmax and sparsemax (Peters et al. 2019, section 3).
+
+    .. math:: \alpha = \arg\max_{p \in \Delta} p^\top e + H_{1.5}(p) = \max(e / 2 - \tau(e), 0)^2 \qquad
+        H_{1.5}(p) = \frac{4}{3} \sum_j (p_j - p_j^{1.5})
+
+    Sparse as sparsemax, and smooth as softmax where it is not zero.
+    Differs from the paper: the simplex has the allowed positions alone as its corners. α is fixed at 1.5, the value
+    that the paper found best and for which the threshold is exact.
+    """
+
+    mapping = _Entmax

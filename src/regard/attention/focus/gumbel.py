@@ -1,8 +1,8 @@
 """Hard attention with a soft gradient."""
 
 from regard.attention.base import Focus, Focused, focuses
-from regard.attention.focus.rows import exact, greatest, gumbel_noise, one_hot
-from regard.masks import masked_softmax
+from regard.attention.focus.rows import greatest, gumbel_noise, one_hot
+from regard.masks import exact, masked_softmax
 from regard.shapes import Bool, Float, Tensor
 
 

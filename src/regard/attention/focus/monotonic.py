@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 from regard.attention.base import Focus, Focused, Sizes, focuses
-from regard.attention.focus.rows import exact
+from regard.masks import exact
 from regard.shapes import Bool, Float, Tensor
 
 

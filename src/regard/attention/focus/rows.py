@@ -1,16 +1,32 @@
 """What the focuses share: rows of scores made safe, drawn from, and turned into one-hot weights."""
 
+from typing import ClassVar
+
 import torch
 
+from regard.attention.base import Focus, Focused
+from regard.masks import exact
 from regard.shapes import Bool, Float, Int, Tensor
 
 BELOW = -4.0
 """Where `shifted` puts what is forbidden: sparsemax gives nothing to what is 1 below the greatest, entmax 2 below."""
 
 
-def exact(scores: Float[Tensor, "*N S"]) -> Float[Tensor, "*N S"]:
-    """Take half precision to float32: sums over a row are made there."""
-    return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
+class OnSimplex(Focus):
+    """Maps each row to a point of the simplex, by a function that has a backward of its own."""
+
+    mapping: ClassVar[type[torch.autograd.Function]]
+    """Of rows as `shifted` makes them."""
+
+    def forward(
+        self,
+        scores: Float[Tensor, "B H T S"],
+        allowed: Bool[Tensor, "B #H #T S"],
+        last: Float[Tensor, "B H S"] | None = None,
+    ) -> Focused:
+        """Map each row to the simplex, whose corners are the allowed positions."""
+        weights: Tensor = self.mapping.apply(shifted(scores, allowed))  # type: ignore[no-untyped-call]
+        return Focused(weights.masked_fill(~allowed, 0.0).to(scores.dtype))
 
 
 def shifted(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:

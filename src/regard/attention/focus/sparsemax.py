@@ -4,31 +4,9 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Focus, Focused, focuses
-from regard.attention.focus.rows import BELOW, shifted
-from regard.shapes import Bool, Float, Tensor
-
-
-@focuses.register("sparsemax")
-class Sparsemax(Focus):
-    r"""The point of the simplex that is nearest to the scores (Martins & Astudillo 2016, sections 2.1, 2.2).
-
-    .. math:: \alpha = \arg\min_{p \in \Delta} \|p - e\|^2 = \max(e - \tau(e), 0) \qquad
-        \tau(e) = \frac{(\sum_{j \le k} e_{(j)}) - 1}{k}, \quad k = \max\{k : 1 + k e_{(k)} > \sum_{j \le k} e_{(j)}\}
-
-    Where a softmax always leaves a little everywhere, this gives exactly nothing to what scores low.
-    Differs from the paper: the simplex has the allowed positions alone as its corners.
-    """
-
-    def forward(
-        self,
-        scores: Float[Tensor, "B H T S"],
-        allowed: Bool[Tensor, "B #H #T S"],
-        last: Float[Tensor, "B H S"] | None = None,
-    ) -> Focused:
-        """Project each row onto the simplex."""
-        weights: Tensor = _Sparsemax.apply(shifted(scores, allowed))  # type: ignore[no-untyped-call]
-        return Focused(weights.masked_fill(~allowed, 0.0).to(scores.dtype))
+from regard.attention.base import focuses
+from regard.attention.focus.rows import BELOW, OnSimplex
+from regard.shapes import Float, Tensor
 
 
 class _Sparsemax(torch.autograd.Function):
@@ -53,3 +31,17 @@ class _Sparsemax(torch.autograd.Function):
         support = weights > 0
         mean = (gradient * support).sum(dim=-1, keepdim=True) / support.sum(dim=-1, keepdim=True)
         return (gradient - mean) * support
+
+
+@focuses.register("sparsemax")
+class Sparsemax(OnSimplex):
+    r"""The point of the simplex that is nearest to the scores (Martins & Astudillo 2016, sections 2.1, 2.2).
+
+    .. math:: \alpha = \arg\min_{p \in \Delta} \|p - e\|^2 = \max(e - \tau(e), 0) \qquad
+        \tau(e) = \frac{(\sum_{j \le k} e_{(j)}) - 1}{k}, \quad k = \max\{k : 1 + k e_{(k)} > \sum_{j \le k} e_{(j)}\}
+
+    Where a softmax always leaves a little everywhere, this gives exactly nothing to what scores low.
+    Differs from the paper: the simplex has the allowed positions alone as its corners.
+    """
+
+    mapping = _Sparsemax

@@ -1,14 +1,14 @@
 """The concat score."""
 
-import torch
-
-from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear, repeat, weigh
+from regard.attention.base import Sizes, scores
+from regard.attention.heads import HeadLinear, repeat
+from regard.attention.score.additive import HiddenLayer
+from regard.loops import linear
 from regard.shapes import Float, Tensor
 
 
 @scores.register("concat")
-class Concat(Score):
+class Concat(HiddenLayer):
     r"""Score by a network that reads query and key one after the other (Luong et al. 2015, section 3.1).
 
     .. math:: \mathrm{score}(h_t, \bar h_s) = v_a^\top \tanh(W_a [h_t; \bar h_s])
@@ -32,8 +32,12 @@ class Concat(Score):
         """The right half of `W_a` times each state."""
         return states @ self._matrices()[:, self.query_width :]
 
-    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
-        """All scores at once; holds one B×H×T×S×A tensor."""
-        left = repeat(self._matrices()[None, :, : self.query_width], query.shape[1])
-        hidden = torch.tanh((query @ left)[:, :, :, None] + keys[:, :, None])
-        return weigh(hidden, self.v_a)
+    def units(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T A"]:
+        """The left half of `W_a` times each query."""
+        if self.W_a.heads == 1:
+            return linear(query, self.W_a.weight[:, : self.query_width])
+        return query @ repeat(self._matrices()[None, :, : self.query_width], query.shape[1])
+
+    def vectors(self) -> Float[Tensor, "H A"]:
+        """`v_a` of each head."""
+        return self.v_a.weight

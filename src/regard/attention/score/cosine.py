@@ -5,6 +5,7 @@ from torch import nn
 
 from regard.attention.base import Sizes, scores
 from regard.attention.score.dot import Dot
+from regard.masks import exact
 from regard.shapes import Float, Tensor
 
 
@@ -37,6 +38,6 @@ class Cosine(Dot):
 
 def _normalised(vectors: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
     """Make vectors of length one; those of length zero stay, and get a gradient as if they were of length one."""
-    exact = vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors
-    square = exact.square().sum(dim=-1, keepdim=True)
-    return (exact * square.masked_fill(square == 0, 1.0).rsqrt()).to(vectors.dtype)
+    summed = exact(vectors)
+    square = summed.square().sum(dim=-1, keepdim=True)
+    return (summed * square.masked_fill(square == 0, 1.0).rsqrt()).to(vectors.dtype)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from regard.attention.base import Score, Sizes, scores
 from regard.errors import ConfigError
+from regard.loops import products
 from regard.shapes import Float, Tensor
 
 
@@ -35,4 +36,4 @@ class Dot(Score):
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All inner products at once."""
-        return query @ keys.transpose(-2, -1)
+        return products(query, keys)

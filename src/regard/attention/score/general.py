@@ -2,6 +2,7 @@
 
 from regard.attention.base import Score, Sizes, scores
 from regard.attention.heads import HeadLinear
+from regard.loops import products
 from regard.shapes import Float, Tensor
 
 
@@ -29,4 +30,4 @@ class General(Score):
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All bilinear forms at once."""
-        return query @ keys.transpose(-2, -1)
+        return products(query, keys)

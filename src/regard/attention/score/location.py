@@ -3,6 +3,7 @@
 from regard.attention.base import Score, Sizes, scores
 from regard.attention.heads import HeadLinear
 from regard.errors import ModelError
+from regard.loops import products
 from regard.shapes import Float, Tensor
 
 
@@ -38,4 +39,4 @@ class Location(Score):
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All inner products at once."""
-        return query @ keys.transpose(-2, -1)
+        return products(query, keys)

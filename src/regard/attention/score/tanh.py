@@ -1,14 +1,13 @@
 """The tanh score."""
 
-import torch
-
-from regard.attention.base import Score, Sizes, scores
+from regard.attention.base import Sizes, scores
 from regard.attention.heads import HeadLinear
+from regard.attention.score.additive import HiddenLayer
 from regard.shapes import Float, Tensor
 
 
 @scores.register("tanh")
-class Tanh(Score):
+class Tanh(HiddenLayer):
     r"""Score by a hidden layer alone, without the vector that weighs its units (as `tanh(W1 h + W2 s)` is taught).
 
     .. math:: e_{ij} = \sum_a \tanh(W_1 h_j + W_2 s_i)_a
@@ -30,6 +29,10 @@ class Tanh(Score):
         keys: Tensor = self.W_1(states)
         return keys
 
-    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
-        """`e_ij` for all i and j; holds one B×H×T×S×A tensor."""
-        return torch.tanh(self.W_2(query)[:, :, :, None] + keys[:, :, None]).sum(dim=-1)
+    def units(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T A"]:
+        """`W_2 s_i` for all i."""
+        units: Tensor = self.W_2(query)
+        return units
+
+    def vectors(self) -> None:
+        """Each weighs one."""

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from regard.data.vocabulary import EOS, UNK
 from regard.registry import Registry
 
@@ -25,6 +27,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, which is faster than one after the other; no marks are added."""
+
+    def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
+        """Encode many texts, each as raw numbers of a type that NumPy knows: what a cache of tokens is made of."""
+        return [np.array(ids, dtype).tobytes() for ids in self.encode_all(texts)]
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:

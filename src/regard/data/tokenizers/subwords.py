@@ -6,11 +6,12 @@ Nothing is normalised: `decode(encode(text)) == text` for every text.
 
 import io
 import re
-from collections import Counter
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final
+
+import numpy as np
 
 from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
@@ -30,6 +31,12 @@ _BYTES: Final = 256
 _BOUNDARY: Final = "\t"
 """What SentencePiece takes for the end of a piece when it learns, and never learns itself."""
 _FOREIGN: Final = "not a SentencePiece model that regard made"
+_AT_ONCE: Final = 10_000
+"""Texts whose characters are counted in one go."""
+_REMEMBERED: Final = 1 << 16
+"""Words whose pieces are kept, some 15 MB at most: nearly all of a text is made of fewer."""
+_LONGEST_REMEMBERED: Final = 40
+"""Characters; a longer word is likely to be a text without spaces, which does not come again."""
 
 
 class Subwords(Learned):
@@ -105,9 +112,52 @@ class Subwords(Learned):
 
 @kinds.register("bpe")
 class BytePairs(Subwords):
-    """Merges the pair of pieces that is most frequent, again and again (Sennrich et al. 2016)."""
+    """Merges the pair of pieces that is most frequent, again and again (Sennrich et al. 2016).
+
+    No piece goes on past the end of a word, so the merges of one word have no part in those of another: the pieces of a
+    text are those of its words, and a word needs to be cut only once. (Of the unigram model this is not quite true:
+    between two ways to cut a word that are equally probable, it decides by how the sum over the words before rounds.)
+    """
 
     kind = "bpe"
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__(model)
+        self._packed = _PackedWords(self._processor, "<i4")
+
+    @cached_property
+    def _within_words(self) -> bool:
+        pieces = (self._processor.id_to_piece(i) for i in range(self.size))
+        return not any(_SPACE in piece.lstrip(_SPACE) for piece in pieces)
+
+    def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
+        """Cut texts into words, which is quick, and into pieces only those words that did not come before."""
+        if not self._within_words:
+            return super().pack(texts, dtype)
+        if self._packed.dtype != dtype:
+            self._packed = _PackedWords(self._processor, dtype)
+        packed = self._packed.__getitem__
+        return [b"".join(map(packed, text.split(" "))) if _single_spaced(text) else packed(text) for text in texts]
+
+
+class _PackedWords(dict[str, bytes]):
+    """The pieces of words, as raw numbers; what is not there yet is cut into pieces when it is asked for."""
+
+    def __init__(self, processor: Any, dtype: str) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self._processor = processor
+
+    def __missing__(self, word: str) -> bytes:
+        packed = np.array(self._processor.encode(_escape(word), out_type=int), self.dtype).tobytes()
+        if len(self) < _REMEMBERED and len(word) <= _LONGEST_REMEMBERED:
+            self[word] = packed
+        return packed
+
+
+def _single_spaced(text: str) -> bool:
+    """Tell whether each space of a text is the start of a word, as SentencePiece has it."""
+    return "  " not in text and not text.startswith(" ") and not text.endswith(" ")
 
 
 @kinds.register("unigram")
@@ -147,9 +197,13 @@ def _without_rare(texts: Sequence[str], most: int) -> Iterator[str]:
 
     SentencePiece's own way, character_coverage, cannot leave out more than a fiftieth of the text.
     """
-    counts = Counter(chain.from_iterable(texts))
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    rare = str.maketrans(dict.fromkeys(ranked[most:], _BOUNDARY))
+    counts = np.zeros(sys.maxunicode + 1, np.int64)
+    for start in range(0, len(texts), _AT_ONCE):
+        joined = "".join(texts[start : start + _AT_ONCE]).encode("utf-32-le", "surrogatepass")
+        counts += np.bincount(np.frombuffer(joined, "<u4"), minlength=len(counts))
+    characters = np.flatnonzero(counts)
+    ranked = characters[np.argsort(-counts[characters], kind="stable")]
+    rare = dict.fromkeys(ranked[most:].tolist(), _BOUNDARY)
     return (text.translate(rare) for text in texts) if rare else iter(texts)
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from regard.data.tokenizers.base import Learned, Tokenizer
 from regard.data.vocabulary import tag_mark
 from regard.errors import DataError, did_you_mean
@@ -44,6 +46,14 @@ class Tagged(Tokenizer):
         read = [self._split(text) for text in texts]
         encoded = self.plain.encode_all([text for _, text in read])
         return [[*tag, *ids] for (tag, _), ids in zip(read, encoded, strict=True)]
+
+    def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
+        """Put the number of its tag before each text's own."""
+        if not self._reads:
+            return self.plain.pack(texts, dtype)
+        read = [self._split(text) for text in texts]
+        packed = self.plain.pack([text for _, text in read], dtype)
+        return [np.array(tag, dtype).tobytes() + ids for (tag, _), ids in zip(read, packed, strict=True)]
 
     def _split(self, text: str) -> tuple[list[int], str]:
         if not text.strip():

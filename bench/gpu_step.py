@@ -1,0 +1,216 @@
+"""What one training step of a GRU decoder with additive attention costs, forward and backward, beside what it might.
+
+    python bench/gpu_step.py            # the two cases of docs/performance.md, on a GPU, in bfloat16
+
+No encoder, no output layer over the vocabulary, no optimiser: T steps of the decoder over S states, its projections and
+its readout, and the gradient of all of it. "regard" is the decoder of the preset bahdanau2014 as training runs it.
+"plain" is the same written in eager PyTorch, step by step, and that once more captured as a CUDA graph. "LSTM" is
+cuDNN's of the same width over the same steps, without attention: what a recurrence costs at the least.
+Numbers are medians over --repeats, in milliseconds, ± half the way from the quickest to the slowest tenth.
+"""
+
+import argparse
+import contextlib
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from peers import machine, table, write_result
+from torch import Tensor, nn
+
+from regard.models.build import build_model
+from regard.presets import preset
+from regard.settings import override
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes: sentences, target steps, source steps, width."""
+
+    batch: int
+    target: int
+    source: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"B={self.batch} T={self.target} S={self.source} H={self.width}"
+
+
+CASES = (Case(80, 50, 50, 1000), Case(256, 30, 30, 512))
+
+
+class Plain(nn.Module):
+    """Bahdanau's decoder as one would write it down."""
+
+    def __init__(self, width: int, states: int) -> None:
+        super().__init__()
+        self.U, self.W = nn.Linear(states, width, bias=False), nn.Linear(width, width)
+        self.v = nn.Linear(width, 1, bias=False)
+        self.cell = nn.GRUCell(width + states, width)
+        self.readout = nn.Linear(2 * width + states, width)
+
+    def forward(self, inputs: Tensor, memory: Tensor) -> Tensor:
+        """Look, step, and once all steps are made, read out."""
+        keys, hidden = self.U(memory), inputs.new_zeros(inputs.shape[0], self.W.in_features)
+        steps = []
+        for entering in inputs.unbind(1):
+            scores = self.v(torch.tanh(self.W(hidden)[:, None] + keys))[..., 0]
+            context = (scores.softmax(-1)[:, None].to(memory.dtype) @ memory)[:, 0]
+            hidden = self.cell(torch.cat((entering, context), -1), hidden.to(inputs.dtype))
+            steps.append(torch.cat((entering, context, hidden), -1))
+        made: Tensor = torch.tanh(self.readout(torch.stack(steps, 1)))
+        return made
+
+
+def autocast(device: str, precision: str) -> contextlib.AbstractContextManager[Any]:
+    """Return what training runs in."""
+    return torch.autocast(device, torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+
+
+def ours(case: Case, device: str, precision: str, states: int) -> Step:
+    """Make the step of regard's own decoder."""
+    sizes = [f"model.encoder.width={states * case.width // 2}", f"model.decoder.width={case.width}"]
+    sizes += [f"model.attention.width={case.width}", f"model.embedding={case.width}"]
+    sizes += [f"model.decoder.readout_width={case.width // 2}"]
+    config = override(preset("bahdanau2014"), sizes)
+    model = build_model(config.model, 1000, 1000).to(device).train()
+    source = torch.randint(4, 1000, (case.batch, case.source), device=device)
+    tokens = torch.randint(4, 1000, (case.batch, case.target), device=device)
+    with torch.no_grad(), autocast(device, precision):
+        encoded = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+    encoded = encoded._replace(states=encoded.states.detach().requires_grad_())
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        encoded.states.grad = None
+        with autocast(device, precision):
+            features = model.decoder.teach(tokens, encoded, look=False).features
+        torch.autograd.backward(features.float().square().mean())
+
+    return step
+
+
+def plain(case: Case, device: str, precision: str, states: int) -> Step:
+    """Make the step of the plain decoder."""
+    model = Plain(case.width, states * case.width).to(device)
+    inputs = torch.randn(case.batch, case.target, case.width, device=device, requires_grad=True)
+    memory = torch.randn(case.batch, case.source, states * case.width, device=device, requires_grad=True)
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        inputs.grad = memory.grad = None
+        with autocast(device, precision):
+            made = model(inputs, memory)
+        torch.autograd.backward(made.float().square().mean())
+
+    return step
+
+
+def captured(step: Step) -> Step:
+    """Capture a step as a CUDA graph."""
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def recurrence(case: Case, device: str, precision: str) -> Step:
+    """Make the step of an LSTM over as many steps, without attention."""
+    kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    model = nn.LSTM(case.width, case.width, batch_first=True).to(device, kind)
+    inputs = torch.randn(case.batch, case.target, case.width, device=device, dtype=kind, requires_grad=True)
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        inputs.grad = None
+        torch.autograd.backward(model(inputs)[0].float().square().mean())
+
+    return step
+
+
+def milliseconds(step: Step, device: str, repeats: int) -> list[float]:
+    """Time a step again and again, after a few that warm it up."""
+    found = []
+    for number in range(repeats + 5):
+        _wait(device)
+        began = time.perf_counter()
+        step()
+        _wait(device)
+        if number >= 5:
+            found.append(1000 * (time.perf_counter() - began))
+    return sorted(found)
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def arithmetic(case: Case, states: int) -> float:
+    """Count what the plain decoder multiplies and adds, forward and backward, in GFLOP."""
+    H, C = case.width, states * case.width
+    token = 2 * (3 * H * (H + C) + 3 * H * H + H * H + H * (2 * H + C)) + case.source * (2 * H + 2 * C)
+    return 3 * case.batch * (case.target * token + case.source * 2 * H * C) / 1e9
+
+
+def measure(case: Case, given: argparse.Namespace) -> list[list[str]]:
+    """Time all that there is for a case."""
+    device, precision, states = given.device, given.precision, given.states
+    steps: dict[str, Callable[[], Step]] = {
+        "regard": lambda: ours(case, device, precision, states),
+        "plain, eager": lambda: plain(case, device, precision, states),
+        "LSTM without attention": lambda: recurrence(case, device, precision),
+    }
+    if device == "cuda":
+        steps["plain, CUDA graph"] = lambda: captured(plain(case, device, precision, states))
+    rows = []
+    for name, make in steps.items():
+        if device == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        found = milliseconds(make(), device, given.repeats)
+        tenth = max(1, len(found) // 10)
+        half = (statistics.fmean(found[-tenth:]) - statistics.fmean(found[:tenth])) / 2
+        memory = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0
+        rows.append([str(case), name, f"{statistics.median(found):.2f} ± {half:.2f}", f"{memory:,.0f}"])
+        print(*rows[-1], flush=True)
+    rows.append([str(case), f"arithmetic: {arithmetic(case, states):,.0f} GFLOP", "", ""])
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--states", type=int, default=2, help="width of the encoder's states, in widths of the decoder")
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--case", type=int, nargs=4, action="append", metavar=("B", "T", "S", "H"), help="other sizes")
+    parser.add_argument("--no-results", action="store_true", help="print only; leave bench/results as it is")
+    given = parser.parse_args()
+    cases = [Case(*sizes) for sizes in given.case] if given.case else CASES
+    rows = [row for case in cases for row in measure(case, given)]
+    text = "\n".join(
+        [
+            f"A training step of a GRU decoder with additive attention, {given.precision}, medians of {given.repeats}",
+            machine(given.device),
+            "",
+            table(["case", "what", "ms", "peak MiB"], rows),
+        ]
+    )
+    write_result("gpu_step", text, keep=not given.no_results)
+
+
+if __name__ == "__main__":
+    main()

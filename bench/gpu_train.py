@@ -1,0 +1,105 @@
+"""How fast regard and Joey NMT train Bahdanau's system (H = 1000) on one GPU, from text to weights: tokens a second.
+
+The GPU's machine needs torch, numpy, sentencepiece, sacrebleu and matplotlib, and no network: data and toolkit are made
+elsewhere and carried there.
+
+    python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --prepare     # where there is a network
+    python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt               # on the GPU's machine
+
+Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
+so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
+take turns. Counted are target tokens without padding, the end mark included.
+"""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from cpu_train import Measured
+from peers import Settings, Worker, carry, locked, machine, options, prepare_data, say, split, table, write_result
+
+KINDS: dict[str, dict[str, dict[str, Any]]] = {
+    "regard": {
+        "float32": {"set": ["training.precision=float32"]},
+        "tf32": {"set": ["training.precision=tf32"]},
+        "bfloat16": {"set": ["training.precision=bfloat16"]},
+    },
+    "joeynmt": {"float32": {}, "float16": {"half": True}},
+}
+"""The precisions that each has."""
+
+
+def measure(names: list[str], settings: Settings, given: Namespace) -> list[tuple[str, Measured]]:
+    """Start all workers, then let them train in turns."""
+    every: list[tuple[str, Measured]] = []
+    try:
+        for name in names:
+            for kind, more in KINDS[name].items():
+                with locked():
+                    worker = Worker(name, given.model, "train", settings, label=kind, **more)
+                    every.append((kind, Measured(worker)))
+                    worker.ready()
+                say(f"{name} {kind} is warm")
+        for number in range(given.rounds):
+            with locked():
+                for _, one in every:
+                    one.turn(given.seconds, "wall")
+            speeds = ", ".join(f"{one.worker.name} {kind} {one.speed.values[-1]:,.0f}" for kind, one in every)
+            say(f"round {number + 1} of {given.rounds}: {speeds} tokens/s")
+        return every
+    finally:
+        for _, one in every:
+            one.worker.close()
+
+
+def rows(every: list[tuple[str, Measured]]) -> list[list[str]]:
+    """Write what was measured; the ratio is to Joey NMT at its fastest."""
+    peers = [one.rate for _, one in every if one.worker.name != "regard"]
+    return [
+        [
+            f"{one.worker.name} {one.worker.about['version']}",
+            kind,
+            f"{one.worker.about['parameters'] / 1e6:.2f} M",
+            str(one),
+            f"{one.tokens / one.steps:,.0f}",
+            f"{1000 * one.seconds / one.steps:,.1f}",
+            f"{one.rate / max(peers):.2f}" if peers and one.worker.name == "regard" else "",
+        ]
+        for kind, one in every
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = options(__doc__, ["joeynmt"])
+    parser.add_argument("--peer-folder", type=Path, help="where Joey NMT lies unpacked")
+    parser.add_argument("--prepare", action="store_true", help="make data and folder only; needs a network")
+    parser.add_argument("--model", default="bahdanau-additive", help="bahdanau-additive, lstm-additive, transformer")
+    parser.add_argument("--batch", type=int, default=80)
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long a turn takes")
+    parser.add_argument("--warmup", type=int, default=30, help="steps off the clock")
+    parser.add_argument("--device", default="cuda")
+    given = parser.parse_args()
+    settings = Settings(given.cache.resolve(), given.device, given.threads, given.batch, warmup=given.warmup)
+    prepare_data(settings.cache)
+    if given.peer_folder:
+        settings.peer_folder = given.peer_folder.resolve()
+    if given.prepare:
+        assert settings.peer_folder, "--prepare makes --peer-folder: say where"
+        carry(settings.peer_folder)
+        return
+    found = rows(measure(["regard", *split(given.peers)], settings, given))
+    head = ["toolkit", "precision", "parameters", "tokens/s", "tokens/step", "ms/step", "× Joey NMT"]
+    text = "\n".join(
+        [
+            f"Training {given.model} on {given.device}, {given.rounds} turns of {given.seconds:g} s each",
+            machine(given.device),
+            "",
+            table(head, found),
+        ]
+    )
+    write_result(f"gpu_train_{given.model}", text, keep=not given.no_results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""regard, timed as its peers are."""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from talk import Boss, Meter, Task, serve, threads
+
+from regard.config import Config
+
+
+def config_of(task: Task) -> Config:
+    """Say in regard's terms what is to be trained, and on what."""
+    from regard.presets import preset
+    from regard.settings import override
+
+    data = Path(task["data"])
+    files = json.dumps([str(data / "train.en"), str(data / "train.de")])
+    model, changes = network(task)
+    return override(
+        preset(model),
+        [
+            f"data.train={files}",
+            f"seed={task['seed']}",
+            *("tokenizer.kind=bpe", "tokenizer.vocabulary=8000", "tokenizer.joint=true"),
+            *(f"model.{change}" for change in changes),
+            *("training.optimizer=adam", "training.schedule=constant", "training.warmup=0", "training.clip=1.0"),
+            *("training.label_smoothing=0", "training.accumulate=1", "training.average=none"),
+            f"training.learning_rate={task['rate']}",
+            f"training.batch_tokens={batch_tokens(task)}",
+            *(f"training.steps={task['steps'] or 10**9}", "training.epochs=1000000", "training.save_every=0"),
+            *("training.validate_every=1000000000", "training.log_every=1"),
+            f"training.device={task['device']}",
+            *task.get("set", []),
+        ],
+    )
+
+
+def network(task: Task) -> tuple[str, list[str]]:
+    """Say which network: a preset, and how it differs."""
+    size, dropout = task["size"], task["dropout"]
+    if task["model"] == "transformer":
+        both = [f"{side}.feed_forward={size['feed_forward']}" for side in ("encoder", "decoder")]
+        return "transformer2017-small", [f"dropout={dropout}", *both]
+    if task["model"].startswith("bahdanau"):
+        return "bahdanau2014", [f"dropout={dropout}"]
+    return "luong2015-small", [
+        *(f"dropout={dropout}", f"embedding={size['embedding']}", "reverse_source=false"),
+        *(f"encoder.cell={size['cell']}", "encoder.layers=1", f"encoder.width={size['encoder']}"),
+        *("encoder.bidirectional=true", f"decoder.cell={size['cell']}", "decoder.layers=1"),
+        *(f"decoder.width={size['decoder']}", "decoder.input_feeding=true", "decoder.readout=tanh"),
+        f"decoder.readout_width={size['decoder']}",
+        f"attention.score={'general' if task['model'].endswith('general') else 'additive'}",
+        f"attention.width={size['decoder']}",
+    ]
+
+
+def batch_tokens(task: Task) -> int:
+    """Return how many tokens a batch holds where it has as many sentences, on average, as the others' have."""
+    data = Path(task["data"])
+    sides = [(data / f"train.bpe.{language}").read_text(encoding="utf-8").split("\n") for language in ("en", "de")]
+    longer = [1 + max(len(source.split(" ")), len(target.split(" "))) for source, target in zip(*sides, strict=True)]
+    return round(int(task["batch"]) * sum(longer) / len(longer))
+
+
+class Counting:
+    """A reporter that hands on how many tokens every step had."""
+
+    meter: Meter | None = None
+
+    def message(self, text: str) -> None:
+        """Pass it to the log."""
+        print(text, file=sys.stderr, flush=True)
+
+    def step(self, progress: Any) -> None:
+        """Hear nothing new: `logged` has it."""
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Count the tokens of a step."""
+        if self.meter is not None and "steps_per_second" in record:
+            self.meter.saw(round(record["tokens_per_second"] / record["steps_per_second"]), 0)
+            self.meter.stepped()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def train(boss: Boss, task: Task) -> None:
+    """Train as `regard train` does."""
+    import regard
+    from regard.models.build import build_model
+    from regard.training.loop import train as run
+
+    config, folder = config_of(task), Path(task["folder"])
+    shutil.rmtree(folder, ignore_errors=True)
+    reporter, size = Counting(), config.tokenizer.vocabulary
+    like = partial(build_model, config.model, size, size)
+    reporter.meter = Meter(boss, task, like, regard.__version__, hooked=False)
+    run(config, folder, reporter=reporter)
+
+
+def decode(boss: Boss, task: Task) -> None:
+    """Translate as `regard translate` does, with `--fast` or without, from text to text."""
+    import torch
+
+    import regard
+    from regard.settings import override
+
+    translator = regard.load(task["folder"], device=task["device"])
+    options = translator.faster() if task.get("fast") else translator.options
+    changes = [f"decoding.max_length={task['longest']}", *task.get("set", [])]
+    options = override(Config(decoding=options), changes).decoding
+    parameters = sum(p.numel() for p in translator.model.parameters())
+
+    def translate(lines: Sequence[str], beam: int) -> list[list[str]]:
+        found = translator.translate(lines, beam=beam, batch_size=task["batch"], options=options, look=False)
+        return [[token for token in one.tokens if token != "</s>"] for one in found]
+
+    serve(boss, translate, version=regard.__version__, torch=torch.__version__, parameters=parameters)
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    threads(given)
+    {"train": train, "decode": decode}[given["work"]](Boss(), given)

@@ -1,0 +1,202 @@
+"""Additive scores, and attention with them, as functions that autograd knows.
+
+Rows (B·H of them) are worked on by the chunk, and long ones by pieces of their queries, so that what lives between two
+kernels is small beside inputs and outputs, and stays in the chip's cache where it can.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional
+
+from regard.attention.fused import launch
+from regard.attention.fused.launch import AFTER_ALL, FEW, PADDING, Gradients, Look, Pairs, up
+from regard.errors import RegardError
+from regard.shapes import Float, Tensor
+
+__all__ = ["AFTER_ALL", "AdditiveAttention", "AdditiveScores"]
+
+ROOM = 32 * 2**20
+"""Bytes that the work on a chunk may take where inputs and outputs are small."""
+SHARE = 0.75
+"""What it may take of the room of inputs and outputs where they are large."""
+PIECE = 256
+"""The fewest queries that are worth a launch."""
+
+
+class AdditiveScores(torch.autograd.Function):
+    r"""`e_{ts} = v^\top \tanh(q_t + k_s)`; queries M×T×A, keys M×S×A, vectors H×A, where M is B·H."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, vectors: Tensor) -> Tensor:
+        """All scores, in the type of the queries."""
+        ctx.save_for_backward(queries, keys, vectors)
+        found = queries.new_empty(*queries.shape[:2], keys.shape[1])
+        with _on_the_device_of(queries):
+            pairs = Pairs(queries, keys, vectors)
+            launch.score(pairs if queries.shape[1] < FEW else launch.prepare(pairs), found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, back: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of queries, keys and vectors."""
+        _only_once()
+        queries, keys, vectors = ctx.saved_tensors
+        few, (steps, size) = queries.shape[1] < FEW, back.shape[1:]
+        back = back.float()
+        total = back.sum(dim=(1, 2))
+        tall = steps if few else up(steps, PADDING)
+        back = functional.pad(back, (0, up(size, PADDING) - size, 0, tall - steps)).contiguous()
+        with _on_the_device_of(queries):
+            pairs = Pairs(queries, keys, vectors)
+            found = Gradients.zeros(pairs)
+            launch.differentiate(pairs if few else launch.prepare(pairs, gradients=True), back, found)
+        by_row = found.vectors() + total[:, None]
+        return found.queries.to(queries.dtype), found.keys.to(keys.dtype), _by_head(by_row, vectors)
+
+
+class AdditiveAttention(torch.autograd.Function):
+    r"""`c_t = \sum_s \alpha_{ts} x_s` with `\alpha_t = \mathrm{softmax}(e_t)`, and values `x` of M×S×V.
+
+    The weights live as long as a chunk, and are made again for the gradients. A query that may look at nothing sees
+    zeros, and none looks at a key after it: `position` is that of the first query.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, vectors: Tensor, values: Tensor, mask: Tensor, position: int
+    ) -> Tensor:
+        """All contexts, in the type of the values."""
+        given = _Given(queries, keys, vectors, values, mask, position)
+        context = values.new_empty(*queries.shape[:2], values.shape[-1])
+        logs = queries.new_empty(queries.shape[:2], dtype=torch.float32)
+        with _on_the_device_of(queries):
+            for piece in (one for pieces in given.chunks(False, context) for one in pieces):
+                _look(given, piece, context, logs)
+        ctx.save_for_backward(queries, keys, vectors, values, mask, logs)
+        ctx.position = position
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, back: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of queries, keys, vectors and values."""
+        _only_once()
+        back = back.contiguous()
+        queries, keys, vectors, values, mask, logs = ctx.saved_tensors
+        given = _Given(queries, keys, vectors, values, mask, ctx.position)
+        grads = [torch.empty_like(one) for one in (queries, keys, values)]
+        by_row = vectors.new_empty(len(queries), vectors.shape[1])
+        with _on_the_device_of(back):
+            for pieces in given.chunks(True, back, back, *grads):
+                _back_of_rows(given, logs, back, pieces, grads, by_row)
+        return grads[0], grads[1], _by_head(by_row, vectors), grads[2], None, None
+
+
+def _only_once() -> None:
+    """Refuse to be differentiated again, rather than be taken for a constant."""
+    if torch.is_grad_enabled():
+        raise RegardError(
+            "The fused additive attention has no second derivative, and a backward pass with create_graph=True asks "
+            "for one: compute in float64, which takes the plain version."
+        )
+
+
+Piece = tuple[slice, slice]
+"""Rows, and queries among theirs."""
+
+
+class _Given(NamedTuple):
+    """What attention is computed of."""
+
+    queries: Float[Tensor, "M T A"]
+    keys: Float[Tensor, "M S A"]
+    vectors: Float[Tensor, "H A"]
+    values: Float[Tensor, "M S V"]
+    mask: Tensor
+    position: int
+
+    def at(self, piece: Piece) -> tuple[Pairs, Look]:
+        """A piece of it."""
+        rows, steps = piece
+        look = Look(self.mask, self.position + steps.start)
+        return Pairs(self.queries[rows, steps], self.keys[rows], self.vectors, rows.start), look
+
+    def scores(self, pairs: Pairs, look: Look) -> Float[Tensor, "N _ _"]:
+        """Scores in float32, with rows and columns to spare (see `launch.differentiate`)."""
+        count, steps, size, _ = pairs.sizes
+        scores = pairs.queries.new_empty(count, up(steps, PADDING), up(size, PADDING), dtype=torch.float32)
+        launch.score(pairs, scores, look)
+        return scores
+
+    def chunks(self, gradients: bool, *others: Tensor) -> Iterator[list[Piece]]:
+        """Cut the rows so that the work on a chunk fits in its room; what is too long for that, by its queries.
+
+        The pieces of the same rows come together; `others` are what there is besides.
+        """
+        (count, steps, units), size = self.queries.shape, self.keys.shape[1]
+        there = (self.queries, self.keys, self.values, *others)
+        room = max(ROOM, SHARE * sum(one.nbytes for one in there))
+        by_key = 4 * units * (3 if gradients else 1)
+        by_query = 4 * units * (2 if gradients else 1) + (4 + self.values.element_size()) * size
+        row = by_key * size + by_query * steps
+        if row > room:
+            piece = max(PIECE, int((room - by_key * size) / by_query) // PADDING * PADDING)
+            for one in range(count):
+                yield [(slice(one, one + 1), slice(at, at + piece)) for at in range(0, steps, piece)]
+            return
+        each = -(-count // -(-count // int(room / row)))
+        for one in range(0, count, each):
+            yield [(slice(one, one + each), slice(0, steps))]
+
+
+def _look(given: _Given, piece: Piece, context: Tensor, logs: Tensor) -> None:
+    """Write the contexts of a piece, and the logarithms that its weights are made of again."""
+    pairs, look = given.at(piece)
+    scores = given.scores(launch.prepare(pairs), look)
+    weights = given.values.new_empty(pairs.sizes[:3])
+    launch.softmax(scores, weights, logs[piece], pairs, look)
+    torch.bmm(weights, given.values[piece[0]], out=context[piece])
+
+
+def _back_of_rows(
+    given: _Given, logs: Tensor, back: Tensor, pieces: list[Piece], grads: list[Tensor], by_row: Tensor
+) -> None:
+    """Write the gradients of some rows, found piece by piece of their queries."""
+    rows = pieces[0][0]
+    kept: Gradients | None = None
+    values_back: Tensor | None = None
+    for piece in pieces:
+        kept, part = _back_of_piece(given, logs, back, piece, kept)
+        values_back = part if values_back is None else values_back.float() + part
+        grads[0][piece] = kept.queries
+    assert kept is not None
+    assert values_back is not None
+    grads[1][rows], grads[2][rows], by_row[rows] = kept.keys, values_back, kept.vectors()
+
+
+def _back_of_piece(
+    given: _Given, logs: Tensor, back: Tensor, piece: Piece, kept: Gradients | None
+) -> tuple[Gradients, Float[Tensor, "N S V"]]:
+    """Add what a piece gives to the gradients of its rows; and what it gives to those of the values."""
+    pairs, look = given.at(piece)
+    pairs = launch.prepare(pairs, gradients=True)
+    scores = given.scores(pairs, look)
+    weights = back[piece] @ given.values[piece[0]].transpose(1, 2)
+    launch.softmax_back(scores, weights, logs[piece], pairs, look)
+    found = Gradients.zeros(pairs, kept)
+    launch.differentiate(pairs, scores, found, look.position)
+    return found, weights.transpose(1, 2) @ back[piece]
+
+
+def _by_head(by_row: Float[Tensor, "M A"], vectors: Float[Tensor, "H A"]) -> Float[Tensor, "H A"]:
+    return by_row.view(-1, *vectors.shape).sum(dim=0)
+
+
+@contextmanager
+def _on_the_device_of(tensor: Tensor) -> Iterator[None]:
+    """Kernels run on the current device, which need not be the tensor's; types are as they are given."""
+    here = torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+    with here, torch.autocast(tensor.device.type, enabled=False):
+        yield

@@ -1,0 +1,422 @@
+"""The Triton kernels of additive scores and of their gradients. No tensor of B×T×S×A is ever written.
+
+tanh need not be computed for each of the B·T·S·A units. With `x = exp(2q) exp(2k)` it is
+
+    tanh(q + k) = 1 - 2 r,    1 - tanh(q + k)² = 4 (r - r²),    r = 1 / (1 + x),
+
+where the exponentials are taken once for each element of queries and keys, and two reciprocals cost one:
+
+    w / u + z / v = (w v + z u) / (u v),    1 / u = v / (u v),    1 / v = u / (u v).
+
+That is right as long as `|q| + |k| <= SAFE`; a tile that may hold more is computed from `q + k` itself, at twice to
+four times the price, and is right for any finite input.
+
+Registers decide about speed here: in a tile of N rows and as many columns as there are threads (or a multiple), each
+thread holds whole columns. Whatever belongs to a row is then the same for all threads, and is read four at a time.
+"""
+
+import os
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+SAFE = tl.constexpr(36.0)
+"""Then u, v < 2^104: if u v >= 2^127, its reciprocal is 0, and 1 / u and 1 / v are below 2^-23, half a last place."""
+LARGEST = tl.constexpr(1e6)
+"""Weights that are larger might overflow as they are multiplied by such a denominator."""
+SCALE = tl.constexpr(2.885390043258667)
+REST = tl.constexpr(3.8519196270e-08)
+"""2 / ln 2, in two parts."""
+LN2 = tl.constexpr(0.6931471805599453)
+INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+
+
+@triton.jit
+@no_type_check
+def _inverse(x):
+    """1 / x, to 1 unit in the last place: one instruction instead of the eight of a division."""
+    if INTERPRETED:
+        return 1.0 / x
+    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=r,r", [x], tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
+@no_type_check
+def _exp_twice(z):
+    """exp(2 z) as a power of two, with the rounding of the exponent made good."""
+    high = z * SCALE
+    low = tl.fma(z, SCALE, -high) + z * REST
+    return tl.exp2(high) * (1.0 + low * LN2)
+
+
+@triton.jit
+@no_type_check
+def _exact(q, k):
+    """1 / (1 + exp(2 (q + k))) for any finite q and k."""
+    return _inverse(1.0 + tl.exp2((q + k) * SCALE))
+
+
+@triton.jit
+@no_type_check
+def _four(x, N: tl.constexpr):
+    """The four columns of an N×4 tile."""
+    even, odd = tl.split(tl.reshape(x, [N, 2, 2]))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return first, second, third, fourth
+
+
+# -- exponentials, once for each element ------------------------------------------------------------------------------
+
+
+@triton.jit(do_not_specialize=["N", "H", "first"])
+@no_type_check
+def exponentials(
+    Z, V, EXP, QUADS, TOP, N, TALL, H, first,
+    A: tl.constexpr, NATURAL: tl.constexpr, QUAD: tl.constexpr, BN: tl.constexpr, BA: tl.constexpr,
+):  # fmt: skip
+    """exp(2 z) for every element of n×N×A, and the largest |z| of each row, infinite if the weights are too large.
+
+    NATURAL lays them out as they come, QUAD as n×A/4×N×4, where neighbouring rows are neighbours in memory; with rows
+    of ones after the last, up to TALL.
+    """
+    i = tl.program_id(1).to(tl.int64)
+    rows = tl.program_id(0) * BN + tl.arange(0, BN)
+    top = tl.zeros([BN], tl.float32)
+    for start in range(0, A, BA):
+        a = start + tl.arange(0, BA)
+        inside = (rows < N)[:, None] & (a < A)[None, :]
+        z = tl.load(Z + i * N * A + rows[:, None] * A + a[None, :], mask=inside, other=0.0).to(tl.float32)
+        v = tl.load(V + (first + i) % H * A + a, mask=a < A, other=0.0)
+        top = tl.maximum(top, tl.max(tl.abs(z), axis=1))
+        top = tl.where(tl.max(tl.abs(v), axis=0) > LARGEST, float("inf"), top)
+        written = (rows < TALL)[:, None] & (a < A)[None, :]
+        if NATURAL:
+            tl.store(EXP + i * TALL * A + rows[:, None] * A + a[None, :], _exp_twice(z), mask=written)
+        if QUAD:
+            at = (a // 4)[None, :] * (TALL * 4) + rows[:, None] * 4 + (a % 4)[None, :]
+            tl.store(QUADS + i * TALL * A + at, _exp_twice(z), mask=written)
+    tl.store(TOP + i * N + rows, top, mask=rows < N)
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
+@no_type_check
+def scores(
+    Q, K, V, EXP_Q, QUADS, TOP_Q, TOP_K, MASK, E, T, S, TALL, WIDE, STEP, ROW, H, first, position,
+    A: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
+):  # fmt: skip
+    """e[t, s] = Σ_a v[a] tanh(q[t, a] + k[s, a]) for a tile of BT×BS; not if none of it may be looked at."""
+    i = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * BT + tl.arange(0, BT)
+    columns = tl.program_id(0) * BS + tl.arange(0, BS)
+    t, s = tl.minimum(rows, T - 1), tl.minimum(columns, S - 1)
+    if tl.program_id(0) * BS >= position + (tl.program_id(1) + 1) * BT:
+        return
+    if MASKED:
+        if tl.max(tl.load(MASK + (first + i) // H * S + s).to(tl.int32), axis=0) == 0:
+            return
+    V += (first + i) % H * A
+    top = tl.max(tl.load(TOP_Q + i * T + t), axis=0) + tl.max(tl.load(TOP_K + i * S + s), axis=0)
+    if top <= SAFE:
+        e = _scores_by_pairs(EXP_Q + i * TALL * A, QUADS + i * WIDE * A, V, rows, columns, WIDE, A, BT, BS)
+    else:
+        e = _scores_exactly(Q + i * T * A, K + i * S * A, V, t, s, A, BT, BS)
+    inside = (rows < T)[:, None] & (columns < S)[None, :]
+    tl.store(E + i * STEP + rows[:, None] * ROW + columns[None, :], e.to(E.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def _scores_by_pairs(EXP_Q, QUADS, V, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
+    """Σ v - 2 Σ v r; for two units 2 FFMA (u), 3 for the numerator and u·v, a reciprocal and an FFMA: 3.5 for one."""
+    weighed = tl.zeros([BT, BS], tl.float32)
+    total = 0.0
+    four = tl.arange(0, 4)
+    for a in range(0, A, 4):
+        q0, q1, q2, q3 = _four(tl.load(EXP_Q + t[:, None] * A + (a + four)[None, :]), BT)
+        k0, k1, k2, k3 = _four(tl.load(QUADS + a * WIDE + s[:, None] * 4 + four[None, :]), BS)
+        v0, v1, v2, v3 = tl.load(V + a), tl.load(V + a + 1), tl.load(V + a + 2), tl.load(V + a + 3)
+        total += (v0 + v1) + (v2 + v3)
+        u0 = q0[:, None] * k0[None, :] + 1.0
+        u1 = q1[:, None] * k1[None, :] + 1.0
+        weighed += (v0 * u1 + v1 * u0) * _inverse(u0 * u1)
+        u2 = q2[:, None] * k2[None, :] + 1.0
+        u3 = q3[:, None] * k3[None, :] + 1.0
+        weighed += (v2 * u3 + v3 * u2) * _inverse(u2 * u3)
+    return total - 2.0 * weighed
+
+
+@triton.jit
+@no_type_check
+def _scores_exactly(Q, K, V, t, s, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
+    """Σ v tanh(q + k), unit by unit."""
+    e = tl.zeros([BT, BS], tl.float32)
+    for a in range(A):
+        q = tl.load(Q + t * A + a).to(tl.float32)
+        k = tl.load(K + s * A + a).to(tl.float32)
+        e += tl.load(V + a) * (1.0 - 2.0 * _exact(q[:, None], k[None, :]))
+    return e
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first"])
+@no_type_check
+def scores_of_few(Q, K, V, E, T, S, H, first, A: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr):
+    """The same for one query and BS keys, read once and in order: with few queries, reading is what takes the time."""
+    i = tl.program_id(2).to(tl.int64)
+    t = tl.program_id(1)
+    s = tl.program_id(0) * BS + tl.arange(0, BS)
+    e = tl.zeros([BS, BA], tl.float32)
+    for start in range(0, A, BA):
+        a = start + tl.arange(0, BA)
+        q = tl.load(Q + (i * T + t) * A + a, mask=a < A, other=0.0).to(tl.float32)
+        v = tl.load(V + (first + i) % H * A + a, mask=a < A, other=0.0)
+        inside = (s < S)[:, None] & (a < A)[None, :]
+        k = tl.load(K + i * S * A + s[:, None] * A + a[None, :], mask=inside, other=0.0).to(tl.float32)
+        e += v[None, :] * (1.0 - 2.0 * _exact(q[None, :], k))
+    tl.store(E + (i * T + t) * S + s, tl.sum(e, axis=1).to(E.dtype.element_ty), mask=s < S)
+
+
+# -- the softmax between ----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+@no_type_check
+def _allowed(MASK, s, S, last):
+    """Whether keys are real, and none comes after `last`."""
+    return (tl.load(MASK + s, mask=s < S, other=0) != 0) & (s <= last)
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
+@no_type_check
+def softmax(E, MASK, P, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
+    """Turn a row of scores into weights, and keep the logarithm of the sum of their exponentials."""
+    i = tl.program_id(1).to(tl.int64)
+    t = tl.program_id(0)
+    E += i * STEP + t * ROW
+    P += (i * T + t) * S
+    MASK += (first + i) // H * S
+    top, total = float("-inf"), 0.0
+    for start in range(0, S, BS):
+        s = start + tl.arange(0, BS)
+        real = _allowed(MASK, s, S, position + t)
+        e = tl.where(real, tl.load(E + s, mask=s < S, other=0.0), float("-inf"))
+        higher = tl.maximum(top, tl.max(e, axis=0))
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        total = total * tl.exp(top - base) + tl.sum(tl.exp(e - base), axis=0)
+        top = higher
+    lse = tl.where(total > 0.0, top + tl.log(tl.where(total > 0.0, total, 1.0)), 0.0)
+    tl.store(LSE + i * T + t, lse)
+    for start in range(0, S, BS):
+        s = start + tl.arange(0, BS)
+        real = _allowed(MASK, s, S, position + t)
+        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
+        tl.store(P + s, p.to(P.dtype.element_ty), mask=s < S)
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
+@no_type_check
+def softmax_back(E, DP, MASK, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
+    """Put dE = P (dP - Σ P dP) in the place of the scores, zero up to the end of the row, and P in the place of dP."""
+    i = tl.program_id(1).to(tl.int64)
+    t = tl.program_id(0)
+    E += i * STEP + t * ROW
+    DP += (i * T + t) * S
+    MASK += (first + i) // H * S
+    lse = tl.load(LSE + i * T + t)
+    mean = 0.0
+    for start in range(0, S, BS):
+        s = start + tl.arange(0, BS)
+        real = _allowed(MASK, s, S, position + t)
+        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
+        mean += tl.sum(tl.where(real, p * tl.load(DP + s, mask=s < S, other=0.0).to(tl.float32), 0.0), axis=0)
+    for start in range(0, ROW, BS):
+        s = start + tl.arange(0, BS)
+        real = _allowed(MASK, s, S, position + t)
+        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
+        back = tl.load(DP + s, mask=s < S, other=0.0).to(tl.float32)
+        tl.store(E + s, tl.where(real, p * (back - mean), 0.0), mask=s < ROW)
+        tl.store(DP + s, p.to(DP.dtype.element_ty), mask=s < S)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+@no_type_check
+def _anywhere(x):
+    """The same number, of which the compiler does not know that it is a multiple of anything.
+
+    Else it would give each thread several neighbours, to load them at once, and not whole columns.
+    """
+    if INTERPRETED:
+        return x
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.int32, is_pure=True, pack=1)
+
+
+@triton.jit
+@no_type_check
+def _highest(TOP, N, BN: tl.constexpr):
+    """The largest of N numbers."""
+    top = tl.zeros([BN], tl.float32)
+    for start in range(0, N, BN):
+        at = start + tl.arange(0, BN)
+        top = tl.maximum(top, tl.load(TOP + at, mask=at < N, other=0.0))
+    return tl.max(top, axis=0)
+
+
+@triton.jit
+@no_type_check
+def _slopes(e, f0, f1):
+    """The r of a tile with two keys or queries, and r - r², a quarter of the slope of tanh; e, f are exponentials."""
+    u0 = e * f0[None, :] + 1.0
+    u1 = e * f1[None, :] + 1.0
+    both = _inverse(u0 * u1)
+    r0, r1 = both * u1, both * u0
+    return r0, r0 - r0 * r0, r1, r1 - r1 * r1
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
+@no_type_check
+def grad_keys(
+    Q, K, V, EXP_Q, EXP_K, TOP_Q, TOP_K, DE, DQ, DK, DR, T, S, TALL, WIDE, STEP, ROW, H, first, position,
+    A: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr,
+):  # fmt: skip
+    """Add 4 v[a] Σ_t dE (r - r²) to dK[s, a] for a tile of BS×BA; Σ_s Σ_t dE r, of which dv is made.
+
+    With QUERIES it adds to dQ too, which many tiles do at once: in any order, hence not the same to the last bit.
+    """
+    i = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * BS + tl.arange(0, BS)
+    units = _anywhere(tl.program_id(0) * BA) + tl.arange(0, BA)
+    s, there = tl.minimum(rows, S - 1), (units < A)[None, :]
+    DE += i * STEP
+    DQ += i * T * A
+    v = 4.0 * tl.load(V + (first + i) % H * A + units, mask=units < A, other=0.0)
+    # Queries before this may not look at these keys.
+    early = tl.minimum(tl.maximum(tl.program_id(1) * BS - position, 0), T)
+    top = float("inf")
+    if not EXACT:
+        top = _highest(TOP_Q + i * T, T, 128) + tl.max(tl.load(TOP_K + i * S + s), axis=0)
+    if top <= SAFE:
+        ek = tl.load(EXP_K + i * WIDE * A + rows[:, None] * A + units[None, :], mask=there, other=0.0)
+        slope, once = _over_queries(ek, v, EXP_Q + i * TALL * A, DE, DQ, rows, units, early, T, ROW, A, QUERIES, BS, BA)
+    else:
+        k = tl.load(K + i * S * A + s[:, None] * A + units[None, :], mask=there, other=0.0).to(tl.float32)
+        slope, once = _over_queries_exactly(k, v, Q + i * T * A, DE, DQ, rows, units, early, T, ROW, A, QUERIES, BS, BA)
+    inside = (rows < S)[:, None] & there
+    DK += i * S * A + rows[:, None] * A + units[None, :]
+    tl.store(DK, tl.load(DK, mask=inside, other=0.0) + v[None, :] * slope, mask=inside)
+    DR += (i * tl.num_programs(1) + tl.program_id(1)) * A + units
+    tl.store(DR, tl.load(DR, mask=units < A, other=0.0) + tl.sum(once, axis=0), mask=units < A)
+
+
+@triton.jit
+@no_type_check
+def _over_queries(
+    ek, v, EXP_Q, DE, DQ, s, a, early, T, ROW,
+    A: tl.constexpr, QUERIES: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr,
+):  # fmt: skip
+    """Σ_t dE (r - r²) and Σ_t dE r; for two units 2 FFMA (u), 3 FMUL and a reciprocal (r), 6 FFMA: 6 for one.
+
+    The tables are longer than T by one if that is odd, and there dE is zero. Each tile begins with queries of its own:
+    they would all add to the same gradients at once.
+    """
+    slope = tl.zeros([BS, BA], tl.float32)
+    once = tl.zeros([BS, BA], tl.float32)
+    early = early // 2 * 2
+    late = (T + 1) // 2 * 2
+    start = early + (late - early) // tl.num_programs(1) * tl.program_id(1) // 2 * 2
+    for step in range(start, start + late - early, 2):
+        t = tl.where(step < late, step, step - late + early)
+        d0 = tl.load(DE + t * ROW + s)[:, None]
+        d1 = tl.load(DE + (t + 1) * ROW + s)[:, None]
+        q0 = tl.load(EXP_Q + t * A + a, mask=a < A, other=0.0)
+        q1 = tl.load(EXP_Q + (t + 1) * A + a, mask=a < A, other=0.0)
+        r0, g0, r1, g1 = _slopes(ek, q0, q1)
+        slope += d0 * g0
+        slope += d1 * g1
+        once += d0 * r0
+        once += d1 * r1
+        if QUERIES:
+            tl.atomic_add(DQ + t * A + a, v * tl.sum(d0 * g0, axis=0), mask=a < A, sem="relaxed")
+            tl.atomic_add(DQ + (t + 1) * A + a, v * tl.sum(d1 * g1, axis=0), mask=(a < A) & (t + 1 < T), sem="relaxed")
+    return slope, once
+
+
+@triton.jit
+@no_type_check
+def _over_queries_exactly(
+    k, v, Q, DE, DQ, s, a, early, T, ROW,
+    A: tl.constexpr, QUERIES: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr,
+):  # fmt: skip
+    slope = tl.zeros([BS, BA], tl.float32)
+    once = tl.zeros([BS, BA], tl.float32)
+    for t in range(early, T):
+        r = _exact(tl.load(Q + t * A + a, mask=a < A, other=0.0).to(tl.float32)[None, :], k)
+        d = tl.load(DE + t * ROW + s)[:, None]
+        slope += d * (r - r * r)
+        once += d * r
+        if QUERIES:
+            tl.atomic_add(DQ + t * A + a, v * tl.sum(d * (r - r * r), axis=0), mask=a < A, sem="relaxed")
+    return slope, once
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first"])
+@no_type_check
+def grad_queries(
+    Q, K, V, EXP_Q, EXP_K, TOP_Q, TOP_K, DE, DQ, T, S, TALL, WIDE, STEP, ROW, H, first,
+    A: tl.constexpr, EXACT: tl.constexpr, BT: tl.constexpr, BA: tl.constexpr,
+):  # fmt: skip
+    """dQ[t, a] = 4 v[a] Σ_s dE (r - r²) for a tile of BT×BA, the same at every run."""
+    i = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * BT + tl.arange(0, BT)
+    units = _anywhere(tl.program_id(0) * BA) + tl.arange(0, BA)
+    t, there = tl.minimum(rows, T - 1), (units < A)[None, :]
+    DE += i * STEP
+    top = float("inf")
+    if not EXACT:
+        top = tl.max(tl.load(TOP_Q + i * T + t), axis=0) + _highest(TOP_K + i * S, S, 128)
+    if top <= SAFE:
+        eq = tl.load(EXP_Q + i * TALL * A + rows[:, None] * A + units[None, :], mask=there, other=0.0)
+        slope = _over_keys(eq, EXP_K + i * WIDE * A, DE, rows, units, S, ROW, A, BT, BA)
+    else:
+        q = tl.load(Q + i * T * A + t[:, None] * A + units[None, :], mask=there, other=0.0).to(tl.float32)
+        slope = _over_keys_exactly(q, K + i * S * A, DE, t, units, S, ROW, A, BT, BA)
+    v = 4.0 * tl.load(V + (first + i) % H * A + units, mask=units < A, other=0.0)
+    DQ += i * T * A + rows[:, None] * A + units[None, :]
+    tl.store(DQ, v[None, :] * slope, mask=(rows < T)[:, None] & there)
+
+
+@triton.jit
+@no_type_check
+def _over_keys(eq, EXP_K, DE, t, a, S, ROW, A: tl.constexpr, BT: tl.constexpr, BA: tl.constexpr):
+    """Σ_s dE (r - r²): 5 instructions for a unit. The tables are longer than S by three, and there dE is zero."""
+    slope = tl.zeros([BT, BA], tl.float32)
+    four = tl.arange(0, 4)
+    for s in range(0, S, 4):
+        d0, d1, d2, d3 = _four(tl.load(DE + t[:, None] * ROW + (s + four)[None, :]), BT)
+        k0 = tl.load(EXP_K + s * A + a, mask=a < A, other=0.0)
+        k1 = tl.load(EXP_K + (s + 1) * A + a, mask=a < A, other=0.0)
+        _, g0, _, g1 = _slopes(eq, k0, k1)
+        slope += d0[:, None] * g0
+        slope += d1[:, None] * g1
+        k2 = tl.load(EXP_K + (s + 2) * A + a, mask=a < A, other=0.0)
+        k3 = tl.load(EXP_K + (s + 3) * A + a, mask=a < A, other=0.0)
+        _, g2, _, g3 = _slopes(eq, k2, k3)
+        slope += d2[:, None] * g2
+        slope += d3[:, None] * g3
+    return slope
+
+
+@triton.jit
+@no_type_check
+def _over_keys_exactly(q, K, DE, t, a, S, ROW, A: tl.constexpr, BT: tl.constexpr, BA: tl.constexpr):
+    slope = tl.zeros([BT, BA], tl.float32)
+    for s in range(S):
+        r = _exact(q, tl.load(K + s * A + a, mask=a < A, other=0.0).to(tl.float32)[None, :])
+        slope += tl.load(DE + t * ROW + s)[:, None] * (r - r * r)
+    return slope

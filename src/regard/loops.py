@@ -1,0 +1,349 @@
+r"""Loops over steps that learn fast: what is the same at every step gets its gradient once, after all steps.
+
+A recurrent network applies the same matrices, and looks at the same memory, at every step. Autograd would make the
+gradient of such an operand step by step and add it up, reading and writing all of it each time:
+
+.. math:: \frac{\partial L}{\partial W} = \sum_t g_t x_t^\top = [g_1 \dots g_T] [x_1 \dots x_T]^\top
+
+Within `looping` each step keeps its `x_t` and `g_t`, and the right-hand side is one product at the end. On a CPU a
+matrix is laid out once, as its products are fastest. Outside of `looping`, and where nothing is learned, the functions
+below are the plain formulas that they stand for, which is also what they are tested against.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from regard.packed import Matrix
+from regard.shapes import Float, Tensor
+
+HALF = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def looping(steps: int, *memory: Tensor) -> Iterator[None]:
+    """Let gradients of what stays the same be made at once; `memory` is what, beside weights, all steps look at.
+
+    A single step, and one that is not learned from, stays as it is.
+    """
+    if steps < 2 or not torch.is_grad_enabled():
+        yield
+        return
+    token = _current.set(_Loop(memory))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def is_looping() -> bool:
+    """Say whether steps are taken within `looping`."""
+    return _current.get() is not None
+
+
+# -- what a loop may do at every step ---------------------------------------------------------------------------------
+
+
+def linear(
+    inputs: Float[Tensor, "*N I"],
+    weight: Float[Tensor, "O I"],
+    bias: Float[Tensor, " O"] | None = None,
+    add: Float[Tensor, "*N O"] | None = None,
+) -> Float[Tensor, "*N O"]:
+    """Apply a linear map, and add something to what it yields."""
+    loop = _current.get()
+    if loop is not None:
+        tensors = (weight,) if bias is None else (weight, bias)
+        return loop.shared(_Map, *tensors).apply(inputs, *(() if add is None else (add,)))
+    outputs = functional.linear(inputs, weight, bias)
+    return outputs if add is None else add + outputs
+
+
+class Linear(nn.Linear):
+    """Torch's linear map, for use at every step of a loop."""
+
+    def forward(self, input: Tensor, add: Tensor | None = None) -> Tensor:
+        """Apply it."""
+        return linear(input, self.weight, self.bias, add)
+
+
+def products(query: Float[Tensor, "B H T K"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+    """Inner products of queries with the keys of a memory."""
+    loop = _current.get()
+    if loop is not None and loop.knows(keys):
+        return loop.shared(_Products, keys).apply(query)
+    return query @ keys.transpose(-2, -1)
+
+
+def mixed(weights: Float[Tensor, "B H T S"], values: Float[Tensor, "B H S V"]) -> Float[Tensor, "B H T V"]:
+    """Sums of the values of a memory, by weights."""
+    loop = _current.get()
+    if loop is not None and loop.knows(values):
+        return loop.shared(_Mixed, values).apply(weights)
+    return weights @ values
+
+
+def bent(
+    query: Float[Tensor, "B H T A"], keys: Float[Tensor, "B H S A"], vectors: Float[Tensor, "H A"] | None
+) -> Float[Tensor, "B H T S"]:
+    r"""Scores by a hidden layer: `v^\top \tanh(q + k)`, or without `vectors` the sum of its units."""
+    loop = _current.get()
+    exact = keys.dtype not in HALF and not torch.is_autocast_enabled(keys.device.type)
+    if loop is not None and exact and loop.knows(keys):
+        v = keys.new_ones(1, keys.shape[-1]) if vectors is None else vectors
+        return loop.shared(_Bent, keys, v).apply(query)
+    hidden = torch.tanh(query[:, :, :, None] + keys[:, :, None])
+    if vectors is None:
+        return hidden.sum(dim=-1)
+    if vectors.shape[0] == 1:
+        return functional.linear(hidden, vectors).squeeze(-1)
+    return torch.einsum("bhtsa,ha->bhts", hidden, vectors)
+
+
+# -- how their gradients wait -----------------------------------------------------------------------------------------
+
+
+class _Loop:
+    """One run over the steps: what is shared by them, by where it stands in memory."""
+
+    def __init__(self, memory: tuple[Tensor, ...]) -> None:
+        self._memory = {_key(tensor) for tensor in memory}
+        self._shared: dict[Any, _Shared] = {}
+
+    def knows(self, tensor: Tensor) -> bool:
+        return _key(tensor) in self._memory
+
+    def shared(self, kind: "type[_Waiting]", *tensors: Tensor) -> "_Shared":
+        key = (kind, *map(_key, tensors))
+        if key not in self._shared:
+            self._shared[key] = _Shared(kind, tensors)
+        return self._shared[key]
+
+
+def _key(tensor: Tensor) -> tuple[Any, ...]:
+    """Two views of the same numbers are one operand: who asks keeps it alive, so that its place is not used again."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+_current: ContextVar[_Loop | None] = ContextVar("loop", default=None)
+
+
+class _Waiting(ABC):
+    """An operation with operands that all steps share, and what waits for their gradients."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self.learned = False
+        """Whether the shared operands have a gradient at all."""
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
+        """By step, what entered it, and the gradient of what left it."""
+
+    @abstractmethod
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Take a step: what leaves it, and what is needed to go back."""
+
+    @abstractmethod
+    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+        """Go back over a step: the gradients of its inputs, of those that may be left out too."""
+
+    @abstractmethod
+    def collect(self) -> tuple[Tensor, ...]:
+        """Return the gradients of the shared operands, when all steps have gone back."""
+
+    def _keep(self, step: int, entered: Tensor, slope: Tensor) -> None:
+        if self.learned:
+            self.kept[step] = entered, slope
+
+    def _kept(self, dim: int) -> tuple[Tensor, Tensor]:
+        entered, slopes = zip(*self.kept.values(), strict=True)
+        return torch.cat(entered, dim=dim), torch.cat(slopes, dim=dim)
+
+
+class _Shared:
+    """A handle on shared operands, alive as long as the loop.
+
+    What waits must not know the ticket: they would be a circle that nothing frees.
+    """
+
+    def __init__(self, kind: type[_Waiting], tensors: tuple[Tensor, ...]) -> None:
+        self._tensors = tensors
+        self._waiting = kind(*(tensor.detach() for tensor in tensors))
+        self._waiting.learned = any(tensor.requires_grad for tensor in tensors)
+        self._ticket: Tensor = _Ticket.apply(self._waiting, *tensors)  # type: ignore[no-untyped-call]
+        self._steps = 0
+
+    def apply(self, *inputs: Tensor) -> Tensor:
+        self._steps += 1
+        found: Tensor = _Step.apply(self._waiting, self._steps, self._ticket, *inputs)  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Ticket(torch.autograd.Function):
+    """Stands before all steps in the graph, so that on the way back its turn comes after all of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, waiting: _Waiting, *tensors: Tensor) -> Tensor:
+        ctx.waiting = waiting
+        ctx.kinds = [tensor.dtype for tensor in tensors]
+        ctx.set_materialize_grads(False)
+        return tensors[0].new_empty(0)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, _: None) -> tuple[Tensor | None, ...]:
+        slopes = ctx.waiting.collect()
+        ctx.waiting.kept = {}
+        return None, *(slope.to(kind) for slope, kind in zip(slopes, ctx.kinds, strict=True))
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, waiting: _Waiting, step: int, ticket: Tensor, *inputs: Tensor) -> Tensor:
+        found, saved = waiting.run(*inputs)
+        ctx.save_for_backward(*saved)
+        ctx.waiting, ctx.step = waiting, step
+        ctx.kinds = [part.dtype for part in inputs]
+        return found
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        slopes = ctx.waiting.back(ctx.step, ctx.saved_tensors, slope)
+        return None, None, None, *(part.to(kind) for part, kind in zip(slopes, ctx.kinds, strict=False))
+
+
+# -- the operations ---------------------------------------------------------------------------------------------------
+
+
+def _as_multiplied(operand: Tensor) -> Tensor:
+    """Return an operand as a product of torch's own would take it, under autocast too."""
+    device = operand.device.type
+    cast = torch.is_autocast_enabled(device) and operand.dtype in (torch.float32, *HALF)
+    return operand.to(torch.get_autocast_dtype(device)) if cast else operand
+
+
+class _Map(_Waiting):
+    """`W x + b`, and what is added to it."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__()
+        self._weight = _as_multiplied(weight)
+        self._bias = None if bias is None else bias.to(self._weight.dtype)
+        self._there: Matrix | None = None
+        self._back: Matrix | None = None
+
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        entering = inputs[0].to(self._weight.dtype).reshape(-1, self._weight.shape[1])
+        if self._there is None:
+            self._there = Matrix(self._weight, len(entering))
+        added = None if len(inputs) == 1 else inputs[1].reshape(len(entering), -1)
+        found = self._there.map(entering, self._bias, added)
+        return found.view(*inputs[0].shape[:-1], -1), (entering,)
+
+    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+        steep = slope.to(self._weight.dtype).reshape(-1, self._weight.shape[0])
+        if self._back is None:
+            self._back = Matrix(self._weight.t(), len(steep))
+        self._keep(step, saved[0], steep)
+        entered = self._back.map(steep).view(*slope.shape[:-1], -1)
+        return entered, slope
+
+    def collect(self) -> tuple[Tensor, ...]:
+        entered, slopes = self._kept(0)
+        whole = slopes.t() @ entered
+        return (whole,) if self._bias is None else (whole, slopes.sum(dim=0))
+
+
+class _Products(_Waiting):
+    """`q^T k` for all keys of a memory."""
+
+    def __init__(self, keys: Tensor) -> None:
+        super().__init__()
+        self._keys = _as_multiplied(keys)
+
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        query = inputs[0].to(self._keys.dtype)
+        return query @ self._keys.transpose(-2, -1), (query,)
+
+    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+        self._keep(step, saved[0], slope)
+        return (slope @ self._keys,)
+
+    def collect(self) -> tuple[Tensor, ...]:
+        queries, slopes = self._kept(2)
+        return (slopes.transpose(-2, -1) @ queries,)
+
+
+class _Mixed(_Waiting):
+    """Sums of a memory's values."""
+
+    def __init__(self, values: Tensor) -> None:
+        super().__init__()
+        self._values = _as_multiplied(values)
+
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        weights = inputs[0].to(self._values.dtype)
+        return weights @ self._values, (weights,)
+
+    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+        self._keep(step, saved[0], slope)
+        return (slope @ self._values.transpose(-2, -1),)
+
+    def collect(self) -> tuple[Tensor, ...]:
+        weights, slopes = self._kept(2)
+        return (weights.transpose(-2, -1) @ slopes,)
+
+
+class _Bent(_Waiting):
+    r"""`v^\top \tanh(q + k)` for all keys of a memory.
+
+    With `s = σ(2q + 2k)` it is `2 v^\top s - \sum v`, since `\tanh x = 2 σ(2x) - 1`; torch's σ takes a CPU a sixth of
+    the time of its tanh. The slope of tanh is `4 s (1 - s)`.
+    """
+
+    def __init__(self, keys: Tensor, vectors: Tensor) -> None:
+        super().__init__()
+        self._doubled, self._vectors = 2 * keys, vectors
+        self._to_keys: Tensor | None = None
+        self._to_vectors: Tensor | None = None
+
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        query = inputs[0]
+        units = torch.add(self._doubled[:, :, None], query[:, :, :, None], alpha=2).sigmoid_()
+        return self._weigh(units), (units,)
+
+    def _weigh(self, units: Float[Tensor, "B H T S A"]) -> Float[Tensor, "B H T S"]:
+        twice, whole = 2 * self._vectors, self._vectors.sum(dim=-1)[:, None, None]
+        if len(twice) == 1:
+            return units @ twice[0] - whole
+        return torch.einsum("bhtsa,ha->bhts", units, twice) - whole
+
+    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+        units = saved[0]
+        steep = torch.addcmul(units, units, units, value=-1).mul_(slope[..., None])
+        to_query = steep.sum(dim=-2).mul_(4 * self._vectors[:, None])
+        if self.learned:
+            self.kept[step] = ()  # type: ignore[assignment]
+            over_steps = steep[:, :, 0] if steep.shape[2] == 1 else steep.sum(dim=2)
+            self._to_keys = over_steps if self._to_keys is None else self._to_keys.add_(over_steps)
+            self._add_to_vectors(units, slope)
+        return (to_query,)
+
+    def _add_to_vectors(self, units: Float[Tensor, "B H T S A"], slope: Float[Tensor, "B H T S"]) -> None:
+        if len(self._vectors) == 1:
+            seen = (slope.reshape(1, -1) @ units.reshape(-1, units.shape[-1])).mul_(2).sub_(slope.sum())
+        else:
+            seen = torch.einsum("bhtsa,bhts->ha", units, slope).mul_(2).sub_(slope.sum(dim=(0, 2, 3))[:, None])
+        self._to_vectors = seen if self._to_vectors is None else self._to_vectors.add_(seen)
+
+    def collect(self) -> tuple[Tensor, ...]:
+        assert self._to_keys is not None
+        assert self._to_vectors is not None
+        found = self._to_keys.mul_(4 * self._vectors[:, None]), self._to_vectors
+        self._to_keys = self._to_vectors = None
+        return found

@@ -1,0 +1,67 @@
+// What Python calls, over plain C types: make a model, search with it, read what was found.
+
+#include "recurrent.h"
+#include "search.h"
+#include "transformer.h"
+
+extern "C" {
+
+// Whether this machine multiplies in a precision: 0 float32, 1 bfloat16, 2 int8.
+int regard_offers(int precision) { return offers(Precision(precision)); }
+
+// Read a decoder: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
+void* regard_model(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
+    Reader reader(numbers, arrays, Precision(precision));
+    try {
+        if (kind == 0) return static_cast<Model*>(new Recurrent(reader));
+        return static_cast<Model*>(new Transformer(reader));
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void regard_forget_model(void* model) { delete static_cast<Model*>(model); }
+
+// Search for all sentences; nothing is kept of what is given.
+void* regard_search(const void* model, const Options* options, const Task* tasks, const float* const* parts, int count,
+                    const int32_t* prefixes, const int32_t* words, const int32_t* banned, int banned_count) {
+    auto result = std::make_unique<Result>();
+    try {
+        Search(*static_cast<const Model*>(model), *options, tasks, parts, count, prefixes, words, banned, banned_count)
+            .run(*result);
+    } catch (const std::exception& error) {
+        result->error = error.what();
+    }
+    return result.release();
+}
+
+int64_t regard_broken(const void* result) { return static_cast<const Result*>(result)->broken; }
+const char* regard_error(const void* result) { return static_cast<const Result*>(result)->error.c_str(); }
+
+// One of the arrays of a result, and its size: 0 counts, 1 lengths (int64); 2 scores, 3 log-probabilities, 4 weights
+// (float); 5 tokens (int32).
+const void* regard_array(const void* from, int which, int64_t* size) {
+    const auto& result = *static_cast<const Result*>(from);
+    const auto give = [size](const auto& values) -> const void* {
+        *size = int64_t(values.size());
+        return values.data();
+    };
+    switch (which) {
+        case 0: return give(result.counts);
+        case 1: return give(result.lengths);
+        case 2: return give(result.scores);
+        case 3: return give(result.log_probs);
+        case 4: return give(result.weights);
+        default: return give(result.tokens);
+    }
+}
+
+void regard_forget_result(void* result) { delete static_cast<Result*>(result); }
+
+// y = x W^T + b, for tests and benches.
+void regard_product(const float* x, int rows, const float* weight, const float* bias, int outputs, int inputs,
+                    int precision, float* y) {
+    Scratch scratch;
+    Linear(weight, bias, outputs, inputs, Precision(precision)).apply(x, inputs, rows, y, outputs, scratch);
+}
+}

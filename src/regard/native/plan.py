@@ -1,0 +1,210 @@
+"""From a decoder's modules to the numbers and arrays that the library reads, in the order in which it reads them.
+
+Each function here has its counterpart in C++: a class that reads what it writes (`Recurrent`, `Transformer`, `Look`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention import Attention
+from regard.attention.focus import Softmax
+from regard.attention.reach import Everywhere
+from regard.attention.score import Additive, Concat, Dot, General, ScaledDot
+from regard.layers.cells import LSTM, Cell
+from regard.layers.embedding import Embedding
+from regard.layers.readout import Maxout, Readout, Tanh
+from regard.models.bahdanau import BahdanauDecoder
+from regard.models.conditional import ConditionalDecoder
+from regard.models.luong import LuongDecoder
+from regard.models.protocol import Decoder
+from regard.models.recurrent import RecurrentDecoder
+from regard.models.transformer import TransformerDecoder
+from regard.models.transformer_layer import ACTIVATIONS, DecoderLayer, Residual
+from regard.shapes import Tensor
+
+RECURRENT, TRANSFORMER = 0, 1
+ORDERS: dict[type[Decoder[Any]], int] = {LuongDecoder: 0, BahdanauDecoder: 1, ConditionalDecoder: 2}
+READOUTS: dict[type[Readout], int] = {Tanh: 1, Maxout: 2}
+
+
+class UnknownError(Exception):
+    """The library does not know some part of a decoder: it is searched in Python."""
+
+
+class Plan:
+    """What is written for one decoder."""
+
+    def __init__(self, decoder: Decoder[Any], positions: int) -> None:
+        """`positions` is the most tokens that will be written."""
+        self.numbers: list[int] = []
+        self.arrays: list[Tensor | None] = []
+        self.looks = (0, 1)
+        """Layers and heads of the looks at the source."""
+        self.kind = TRANSFORMER if type(decoder) is TransformerDecoder else RECURRENT
+        if any(part.device.type != "cpu" or part.dtype != torch.float32 for part in decoder.parameters()):
+            raise UnknownError("weights are not float32 on the CPU")
+        if isinstance(decoder, TransformerDecoder) and self.kind == TRANSFORMER:
+            self._transformer(decoder, positions)
+        elif isinstance(decoder, RecurrentDecoder) and type(decoder) in ORDERS:
+            self._recurrent(decoder, positions)
+        else:
+            raise UnknownError(type(decoder).__name__)
+
+    def number(self, *numbers: int) -> None:
+        """Write whole numbers."""
+        self.numbers += map(int, numbers)
+
+    def real(self, number: float) -> None:
+        """Write a number that is not whole."""
+        self.arrays.append(torch.tensor([number], dtype=torch.float32))
+
+    def values(self, values: Tensor | None) -> None:
+        """Write an array and its size; None for an empty one."""
+        self.number(0 if values is None else values.numel())
+        self.arrays.append(None if values is None else values.detach().contiguous())
+
+    def linear(self, weights: Sequence[Tensor], biases: Sequence[Tensor | None] = ()) -> None:
+        """Write a linear map whose inputs stand one after the other; biases are summed. No weights: no map."""
+        weight = torch.cat([part.detach() for part in weights], dim=1) if weights else None
+        self.number(*(weight.shape if weight is not None else (0, 0)))
+        found = [bias.detach() for bias in biases if bias is not None]
+        self.arrays.append(weight)
+        self.arrays.append(torch.stack(found).sum(dim=0) if found else None)
+
+    def module(self, linear: nn.Linear | None) -> None:
+        """Write a linear map of torch's."""
+        self.linear([] if linear is None else [linear.weight], [] if linear is None else [linear.bias])
+
+    def _embedding(self, embedding: Embedding, positions: int) -> None:
+        self.number(embedding.embedding_dim)
+        self.real(embedding.scale)
+        self.values(embedding.weight)
+        if embedding.position is None:
+            self.values(None)
+        else:
+            nothing = embedding.weight.new_zeros(1, embedding.longest or positions, embedding.embedding_dim)
+            self.values(embedding.position.embed(nothing, 0))
+
+    # -- recurrent decoders -------------------------------------------------------------------------------------------
+
+    def _recurrent(self, decoder: RecurrentDecoder, positions: int) -> None:
+        if type(decoder.readout) not in READOUTS and isinstance(decoder.readout, Tanh | Maxout):
+            raise UnknownError(type(decoder.readout).__name__)
+        attention, order = decoder.attention, ORDERS[type(decoder)]
+        fed = decoder.fed_inputs if isinstance(decoder, LuongDecoder) else None
+        lowest = decoder.layers[0]
+        self.number(order, isinstance(lowest, LSTM), fed is not None, decoder.residual, attention is not None)
+        fixed = 0 if isinstance(decoder, LuongDecoder) else decoder.context_width
+        self.number(lowest.network.hidden_size, fixed, READOUTS.get(type(decoder.readout), 0))
+        self._embedding(decoder.embedding, positions)
+        self.number(len(decoder.layers))
+        context = decoder.context_inputs if isinstance(decoder, BahdanauDecoder) else None
+        for depth, layer in enumerate(decoder.layers):
+            beside = [part.weight for part in (fed, context) if part is not None and depth == 0]
+            self._cell(layer, beside)
+        if isinstance(decoder, ConditionalDecoder):
+            self._cell(decoder.second, [])
+        if attention is not None:
+            self._look(attention)
+        if isinstance(decoder.readout, Tanh):
+            self.module(decoder.readout.W_c)
+        elif isinstance(decoder.readout, Maxout):
+            self.module(decoder.readout.hidden)
+        self.module(decoder.output)
+
+    def _cell(self, cell: Cell, beside: Sequence[Tensor]) -> None:
+        """Write a cell, given the maps of what enters it beside its inputs."""
+        inputs, recurrent, input_bias, recurrent_bias = cell.network.all_weights[0]
+        if isinstance(cell, LSTM):
+            self.linear([inputs, *beside, recurrent], [input_bias, recurrent_bias])
+        else:
+            self.linear([inputs, *beside], [input_bias])
+            self.linear([recurrent], [recurrent_bias])
+
+    # -- looks --------------------------------------------------------------------------------------------------------
+
+    def _look(self, attention: object) -> None:
+        """Write a look at the source."""
+        attention = _plain(attention)
+        if type(attention.reach) is not Everywhere or attention.reach.causal:
+            raise UnknownError(type(attention.reach).__name__)
+        heads, score = attention.heads, attention.score
+        several = 1 if heads is None else heads.heads
+        groups = 1 if heads is None else heads.groups
+        value_width = attention.context_width if heads is None else heads.W_v.out_features // groups
+        self.looks = (self.looks[0] + 1, several)
+        self.number(several, groups, score.key_width, value_width)
+        hidden: list[Tensor] = []
+        vector, scale = None, 1.0 / attention.temperature
+        if type(score) is ScaledDot:
+            scale *= float(score.key_width) ** -0.5
+        elif type(score) in (Additive, Concat) and several == 1:
+            assert isinstance(score, Additive | Concat)
+            vector = score.v_a.weight * scale
+            hidden = [score.W_a.weight]
+            if isinstance(score, Concat):
+                hidden = [score.W_a.weight[:, : score.query_width]]
+        elif type(score) not in (Dot, General):
+            raise UnknownError(f"{type(score).__name__} with {several} heads")
+        self.real(scale)
+        self.values(vector)
+        self.module(None if heads is None else heads.W_q)
+        self.linear(hidden)
+        self.module(None if heads is None else heads.W_o)
+
+    # -- the Transformer ----------------------------------------------------------------------------------------------
+
+    def _transformer(self, decoder: TransformerDecoder, positions: int) -> None:
+        first = decoder.layers[0]
+        own = _plain(first.self_attention)
+        if own.heads is None or type(own.score) is not ScaledDot:
+            raise UnknownError("self-attention that is not scaled-dot with heads")
+        before = first.around_past.before
+        activation = list(ACTIVATIONS.values()).index(first.feed_forward.activation)
+        reads = first.attention is not None
+        self.number(decoder.embedding.embedding_dim, own.heads.heads, own.heads.groups, own.score.key_width)
+        self.number(reads, before, activation)
+        self._embedding(decoder.embedding, positions)
+        self.number(len(decoder.layers))
+        for layer in decoder.layers:
+            self._layer(layer, reads)
+        if decoder.norm is not None:
+            self._norm(decoder.norm)
+        self.module(decoder.output)
+
+    def _layer(self, layer: DecoderLayer, reads: bool) -> None:
+        own = _plain(layer.self_attention)
+        assert own.heads is not None
+        if own.temperature != 1.0 or type(own.reach) is not Everywhere or own.heads.W_k is None:
+            raise UnknownError("self-attention that does not see its whole past, or is cooled")
+        self._around(layer.around_past)
+        maps = (own.heads.W_q, own.heads.W_k, own.heads.W_v)
+        self.linear([torch.cat([part.weight for part in maps])], [torch.cat([part.bias for part in maps])])
+        self.module(own.heads.W_o)
+        if reads:
+            self._around(layer.around_source)
+            self._look(layer.attention)
+        self._around(layer.around_network)
+        self.module(layer.feed_forward.W_1)
+        self.module(layer.feed_forward.W_2)
+
+    def _around(self, residual: Residual) -> None:
+        self._norm(residual.norm)
+
+    def _norm(self, norm: nn.LayerNorm) -> None:
+        self.values(norm.weight)
+        self.values(norm.bias)
+        self.real(norm.eps)
+
+
+def _plain(attention: object) -> Attention:
+    """Return an attention if it is a softmax of scores and nothing else."""
+    if type(attention) is not Attention or type(attention.focus) is not Softmax:
+        raise UnknownError(type(getattr(attention, "focus", attention)).__name__)
+    extras = (attention.position, attention.coverage, attention.log_temperature)
+    if any(part is not None for part in extras) or attention.pruned:
+        raise UnknownError("positions, coverage, learned temperatures or pruned heads")
+    return attention

@@ -1,0 +1,172 @@
+r"""Output layer and loss in one: logits are made for a few tokens at a time, turned into their gradient, and let go.
+
+Autograd would keep the logits of all tokens, N × W of them, and read and write as many several times over. Here the
+gradient of the loss with respect to logits is made where the logits stood,
+
+.. math:: \frac{\partial}{\partial z_k} = p_k - q'(k)
+
+and goes on at once into those of the features and of the output layer. `loss.cross_entropy` and
+`auxiliary.disagreement` are the plain versions, and what this is tested against.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from regard.shapes import Float, Int, Tensor
+
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 28}
+"""About how many logits are made at a time: on a CPU what its caches hold, on a GPU what keeps it busy."""
+
+
+class OutputLoss(NamedTuple):
+    """What the tokens of a batch cost."""
+
+    total: Float[Tensor, ""]
+    """What is made small: the sum of the smoothed cross-entropies; with R-Drop, half the sum over two passes."""
+    smoothed: Float[Tensor, ""]
+    """The cross-entropy in it, detached."""
+    nll: Float[Tensor, " N"]
+    """Negative log-likelihood of each token, detached."""
+    apart: Float[Tensor, ""]
+    """Sum of the disagreements of two passes, detached; 0 where there is one pass."""
+
+
+class Wanted(NamedTuple):
+    """What the loss is made of."""
+
+    smoothing: float
+    r_drop: float
+    """Weight of the disagreement; above 0 the second half of the tokens is another pass over the first."""
+
+
+def output_loss(
+    output: nn.Linear, features: Float[Tensor, "N D"], targets: Int[Tensor, " N"], wanted: Wanted
+) -> OutputLoss:
+    """Return the loss of features that the output layer is to read."""
+    return OutputLoss(*_OutputLoss.apply(features, output.weight, output.bias, targets, wanted))  # type: ignore[no-untyped-call]
+
+
+class _OutputLoss(torch.autograd.Function):
+    """Makes all gradients on the way forward; on the way back they are only scaled."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Float[Tensor, "N D"],
+        weight: Float[Tensor, "W D"],
+        bias: Float[Tensor, " W"],
+        targets: Int[Tensor, " N"],
+        wanted: Wanted,
+    ) -> tuple[Tensor, ...]:
+        kind, device = _precision(features, weight), features.device
+        reading, table, offset = features.to(kind), weight.to(kind), bias.to(kind)
+        to_features, to_weight = torch.empty_like(reading), torch.zeros_like(weight, dtype=torch.float32)
+        to_bias = torch.zeros_like(bias, dtype=torch.float32)
+        sums = torch.zeros(2, device=device)
+        nll = torch.empty(features.shape[0], device=device)
+        for rows in _chunks(features.shape[0], weight.shape[0], wanted.r_drop > 0, device):
+            logits = torch.addmm(offset, reading[rows], table.t())
+            found = _rows(logits, targets[rows], wanted)
+            sums += torch.stack((found.smoothed, found.apart))
+            nll[rows] = found.nll
+            slopes = found.slopes.to(kind)
+            to_features[rows] = slopes @ table
+            if kind == torch.float32:
+                to_weight.addmm_(slopes.t(), reading[rows])
+            else:
+                to_weight += slopes.t() @ reading[rows]
+            to_bias += slopes.sum(dim=0, dtype=torch.float32)
+        ctx.save_for_backward(to_features.to(features.dtype), to_weight.to(weight.dtype), to_bias.to(bias.dtype))
+        smoothed, apart = sums.mul_(0.5 if wanted.r_drop > 0 else 1.0).unbind()
+        total, smoothed, apart = smoothed + wanted.r_drop * apart, smoothed.clone(), 2 * apart
+        ctx.mark_non_differentiable(smoothed, nll, apart)
+        return total, smoothed, nll, apart
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, slope: Float[Tensor, ""], *_: Tensor) -> tuple[Tensor | None, ...]:
+        return *(saved * slope for saved in ctx.saved_tensors), None, None
+
+
+class Rows(NamedTuple):
+    """What the logits of some tokens give."""
+
+    smoothed: Float[Tensor, ""]
+    apart: Float[Tensor, ""]
+    nll: Float[Tensor, " N"]
+    slopes: Float[Tensor, "N W"]
+    """The gradient with respect to the logits; it may stand where they stood."""
+
+
+def _rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
+    if logits.is_cuda and logits.shape[0]:
+        from regard.training import loss_kernel  # Triton is not everywhere
+
+        if loss_kernel.THERE:
+            return loss_kernel.rows(logits, targets, wanted)
+    return plain_rows(logits, targets, wanted)
+
+
+def plain_rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
+    r"""Return loss and gradient by torch's own operations.
+
+    With R-Drop, where `a` and `b` are the log-probabilities of the two passes, `p` has beside the cross-entropy's
+
+    .. math:: \frac{\alpha}{2} \left( p (a - b) + p - q - p\, D_{KL}(p \| q) \right)
+
+    and all of it counts half, since there are two passes.
+    """
+    log_probs = logits.float().log_softmax(dim=-1)
+    at, size = targets[:, None], logits.shape[1]
+    nll = -log_probs.gather(1, at)[:, 0]
+    smoothed = (1 - wanted.smoothing) * nll.sum()
+    if wanted.smoothing:
+        smoothed = smoothed - wanted.smoothing / size * log_probs.sum()
+    share = 0.5 if wanted.r_drop > 0 else 1.0
+    right = log_probs.new_full(at.shape, share * (wanted.smoothing - 1))
+    if wanted.r_drop == 0:
+        slopes, apart = log_probs.exp_(), smoothed.new_zeros(())
+    else:
+        slopes, apart = _agreeing(log_probs, wanted.r_drop)
+    if wanted.smoothing:
+        slopes.sub_(share * wanted.smoothing / size)
+    return Rows(smoothed, apart, nll, slopes.scatter_add_(1, at, right))
+
+
+def _agreeing(log_probs: Float[Tensor, "N W"], weight: float) -> tuple[Tensor, Tensor]:
+    """Return half the probabilities with the slopes of the disagreement added, and the disagreement."""
+    half = log_probs.shape[0] // 2
+    probs, further = log_probs.exp(), log_probs[:half] - log_probs[half:]
+    one, other = probs[:half], probs[half:]
+    there = (one * further).sum(dim=-1, keepdim=True)
+    back = -(other * further).sum(dim=-1, keepdim=True)
+    apart, difference = (there + back).sum() / 2, one - other
+    pull = weight / 4
+    slopes = torch.cat(
+        (
+            one * (0.5 + pull * (further - there)) + pull * difference,
+            other * (0.5 - pull * (further + back)) - pull * difference,
+        )
+    )
+    return slopes, apart
+
+
+def _chunks(count: int, width: int, paired: bool, device: torch.device) -> list[Any]:
+    """Cut tokens into parts; with R-Drop a part has the tokens of one pass, and the same of the other after them."""
+    most = max(1, CHUNK[device.type] // max(width, 1))
+    if not paired:
+        return [slice(first, first + most) for first in range(0, count, most)]
+    half = count // 2
+    if count <= most:
+        return [slice(0, count)]
+    starts = range(0, half, max(1, most // 2))
+    parts = [torch.arange(first, min(first + max(1, most // 2), half), device=device) for first in starts]
+    return [torch.cat((part, part + half)) for part in parts]
+
+
+def _precision(features: Float[Tensor, "N D"], weight: Float[Tensor, "W D"]) -> torch.dtype:
+    """Return what products are computed in: as `nn.Linear` would, under autocast too."""
+    kind = features.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

@@ -1,0 +1,355 @@
+"""Laws of the compiled search: it finds what the search in Python finds, whatever the decoder is made of.
+
+Both sum up floats, in another order: where two hypotheses are as good as one another, each may keep another of them. So
+they find the same, unless a search in float64 has seen two that are nearer to each other than `TIE`.
+"""
+
+import copy
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
+from regard.decoding.beam import Beam
+from regard.decoding.loop import run
+from regard.decoding.methods import Request
+from regard.decoding.native import Engines, in_threads, search_natively, together
+from regard.decoding.penalties import length_penalty
+from regard.decoding.rules import Rules
+from regard.decoding.search import search_for
+from regard.errors import ConfigError, ModelError
+from regard.models.build import build_model
+from regard.native.engine import Engine, UnknownError
+from regard.native.library import COMPILERS, PRECISIONS, library
+
+BOS, EOS, BANNED, WORDS = 2, 3, (0, 1, 2), 29
+LENGTHS = (7, 3, 5, 1, 11, 2)
+TIE = 1e-4
+"""Log-probabilities of whole hypotheses that differ by less are the same to a search in float32."""
+
+# Where there is a compiler, what does not compile is to fail.
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler")
+
+
+def attention(score, **settings):
+    return AttentionConfig(score=score, width=13, **settings)
+
+
+def recurrent(kind, cell, layers, looks, readout, *, bidirectional=True, **settings):
+    """A recurrent decoder of odd widths, most of which no register holds a multiple of."""
+    return ModelConfig(
+        embedding=10,
+        dropout=0.0,
+        encoder=EncoderConfig(cell=cell, width=11, bidirectional=bidirectional, layers=layers),
+        decoder=DecoderConfig(
+            kind=kind, cell=cell, layers=layers, width=22, readout=readout, readout_width=12, **settings
+        ),
+        attention=looks,
+    )
+
+
+def transformer(norm="pre", activation="relu", positions="sinusoidal", looks=None, **settings):
+    itself = attention("scaled-dot", heads=2, project=True, longest=64, **settings)
+    sides = {"layers": 2, "width": 12, "feed_forward": 17, "norm": norm, "activation": activation}
+    return ModelConfig(
+        embedding=12,
+        dropout=0.0,
+        encoder=EncoderConfig("transformer", **sides),
+        decoder=DecoderConfig("transformer", **sides),
+        attention=looks or itself,
+        self_attention=itself,
+        positions=positions,
+    )
+
+
+KNOWN = {
+    "luong, lstm, additive, fed": recurrent("luong", "lstm", 1, attention("additive"), "tanh", input_feeding=True),
+    "luong, gru, general": recurrent("luong", "gru", 1, attention("general"), "maxout"),
+    "luong, deep, concat, fed": recurrent(
+        "luong", "lstm", 2, attention("concat", temperature=0.7), "tanh", input_feeding=True, residual=True
+    ),
+    "luong, carried over": recurrent("luong", "gru", 1, attention("general"), "tanh", bidirectional=False),
+    "luong, no attention": recurrent("luong", "lstm", 2, None, "none"),
+    "bahdanau, gru, additive": recurrent("bahdanau", "gru", 1, attention("additive"), "maxout"),
+    "bahdanau, lstm, dot": recurrent("bahdanau", "lstm", 1, attention("dot"), "none"),
+    "bahdanau, deep, heads": recurrent("bahdanau", "gru", 2, attention("scaled-dot", heads=2), "tanh", residual=True),
+    "bahdanau, no attention": recurrent("bahdanau", "gru", 1, None, "maxout"),
+    "conditional, gru, additive": recurrent("conditional", "gru", 1, attention("additive"), "tanh", start="mean"),
+    "conditional, deep, lstm": recurrent("conditional", "lstm", 2, attention("general"), "maxout"),
+    "conditional, values": recurrent("conditional", "gru", 1, attention("scaled-dot", values=True), "tanh"),
+    "transformer": transformer(),
+    "transformer, post, gelu": transformer("post", "gelu", "learned"),
+    "transformer, one group, no positions": transformer(positions="none", groups=1),
+    "transformer, additive look": transformer(looks=attention("additive")),
+}
+
+UNKNOWN = {
+    "sparsemax": recurrent("luong", "gru", 1, attention("general", focus="sparsemax"), "tanh"),
+    "local": recurrent("luong", "gru", 1, attention("general", reach="local-m", window=2), "tanh"),
+    "coverage": recurrent("bahdanau", "gru", 1, attention("additive", coverage="see2017"), "tanh"),
+    "rotary": transformer(positions="rotary"),
+    "window": transformer(reach="window", window=2, looks=attention("scaled-dot", heads=2)),
+}
+
+
+def make(config, seed=5, sharpness=1.7):
+    torch.manual_seed(seed)
+    model = build_model(config, WORDS, WORDS).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(sharpness)
+    return model
+
+
+def sources(lengths=LENGTHS):
+    torch.manual_seed(1)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.randint(4, WORDS, mask.shape).masked_fill(~mask, 0), mask
+
+
+def both(model, options, request, cut=((0, 6),)):
+    """What Python finds, and what the library finds in batches that are cut so."""
+    source, mask = sources()
+    with torch.inference_mode():
+        plain = search_for(model.decoder, model.encode(source, mask), options, request)
+        starts = [model.decoder.start(model.encode(source[a:b], mask[a:b])) for a, b in cut]
+        requests = [
+            replace(
+                request,
+                prefix=None if request.prefix is None else request.prefix[a:b],
+                words=None if request.words is None else request.words[a:b],
+            )
+            for a, b in cut
+        ]
+        return plain, search_natively(Engine(model.decoder, options.precision), starts, options, requests)
+
+
+class Watched(Beam):
+    """A beam that notes, for each sentence, how near what was dropped has ever come to what was kept."""
+
+    def __init__(self, width, sentences):
+        super().__init__(width)
+        self.nearest = torch.full((sentences,), float("inf"), dtype=torch.float64)
+
+    def __call__(self, totals, possible, length, sentences):
+        ranked = (totals[..., None] + possible).flatten(1).topk(self.width + 1).values
+        gap = (ranked[:, -2] - ranked[:, -1]).double().nan_to_num(nan=float("inf"))
+        self.nearest[sentences] = torch.minimum(self.nearest[sentences], gap)
+        return super().__call__(totals, possible, length, sentences)
+
+
+def nearest(exact, options, request):
+    """Search with a model in float64, and return how near each sentence came to being searched otherwise."""
+    source, mask = sources()
+    with torch.inference_mode():
+        watched, encoded = Watched(options.beam, len(mask)), exact.encode(source, mask)
+        run(exact.decoder, encoded, Rules.make(mask, options, request), request, watched)
+    return watched.nearest.tolist()
+
+
+def exact_score(exact, row, tokens, alpha):
+    """What a model in float64 gives to these tokens."""
+    source, mask = (part[row : row + 1] for part in sources())
+    with torch.inference_mode():
+        taught = exact.decoder.teach(torch.tensor([[BOS, *tokens[:-1]]]), exact.encode(source, mask))
+        log_probs = exact.decoder.project(taught.features)[0].log_softmax(dim=-1)
+    return float(log_probs[range(len(tokens)), tokens].sum()) / length_penalty(len(tokens), alpha)
+
+
+def check_same_but_ties(model, options, request):
+    """Check that the same is found, or something as good; return how many sentences have something else."""
+    plain, native = both(model, options, request)
+    others = [
+        row
+        for row, found in enumerate(zip(plain, native, strict=True))
+        if len({tuple(tuple(one.tokens) for one in hypotheses) for hypotheses in found}) > 1
+    ]
+    check_same(*([own for row, own in enumerate(found) if row not in others] for found in (plain, native)))
+    exact = copy.deepcopy(model).double() if others else None
+    for row in others:
+        scores = []
+        for found in (plain[row], native[row]):
+            scores.append([exact_score(exact, row, one.tokens, options.length_penalty) for one in found])
+            assert [one.score for one in found] == pytest.approx(scores[-1], rel=1e-4, abs=1e-4)
+        assert scores[0] == pytest.approx(scores[1], rel=0, abs=TIE) or nearest(exact, options, request)[row] < TIE
+    return len(others)
+
+
+def every(found):
+    return [hypothesis for hypotheses in found for hypothesis in hypotheses]
+
+
+def start(model):
+    with torch.inference_mode():
+        return model.decoder.start(model.encode(*sources()))
+
+
+def check_same(plain, native):
+    assert [len(hypotheses) for hypotheses in native] == [len(hypotheses) for hypotheses in plain]
+    for own, other in zip(every(plain), every(native), strict=True):
+        assert other.tokens == own.tokens
+        assert other.score == pytest.approx(own.score, rel=1e-4, abs=1e-4)
+        assert other.log_probs == pytest.approx(own.log_probs, rel=1e-3, abs=1e-4)
+        torch.testing.assert_close(other.weights, own.weights, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", KNOWN.values(), ids=KNOWN)
+def test_it_finds_what_the_search_in_python_finds(config):
+    model = make(config)
+    for options, n_best in (
+        (DecodingConfig(beam=1), 1),
+        (DecodingConfig(beam=5), 3),
+        (DecodingConfig(beam=4, length_penalty=0.0, min_length=3), 4),
+        (DecodingConfig(beam=3, length_penalty=-0.5, max_length=6), 2),
+        (DecodingConfig(beam=4, patience=1.0), 2),
+    ):
+        assert check_same_but_ties(model, options, Request(BOS, EOS, BANNED, n_best=n_best)) <= 1
+
+
+@pytest.mark.parametrize("seed", [842, 1002])
+def test_what_it_finds_otherwise_is_as_good(seed):
+    """Seeds with which two hypotheses are so near that one of the searches, on some machine, dropped another one."""
+    model = make(recurrent("luong", "gru", 2, None, "maxout"), seed)
+    for options, n_best in ((DecodingConfig(beam=5), 3), (DecodingConfig(beam=4, length_penalty=0.0, min_length=3), 4)):
+        assert check_same_but_ties(model, options, Request(BOS, EOS, BANNED, n_best=n_best)) <= 1
+
+
+@pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer"])
+def test_prefixes_shortlists_and_batches(name):
+    model, options = make(KNOWN[name]), DecodingConfig(beam=4)
+    prefix = [[5, 6], [], [7], [], [9, 9, 9], [1]]
+    cut = ((0, 2), (2, 3), (3, 6))
+    check_same(*both(model, options, Request(BOS, EOS, BANNED, prefix, n_best=2), cut))
+    words = [np.unique([EOS, 5 + row, 8 + 2 * row, 28, *start]).astype(np.int32) for row, start in enumerate(prefix)]
+    plain, native = both(model, options, Request(BOS, EOS, BANNED, prefix, n_best=2, words=words), cut)
+    check_same(plain, native)
+    assert all(set(one.tokens) <= set(own) for own, found in zip(words, native, strict=True) for one in found)
+
+
+def test_nobody_looked():
+    model = make(KNOWN["transformer"])
+    plain, native = both(model, DecodingConfig(), Request(BOS, EOS, BANNED, look=False))
+    check_same(plain, native)
+    assert native[0][0].weights.shape == (len(native[0][0].tokens), 0, 1, LENGTHS[0])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_change_nothing(threads, monkeypatch):
+    model, request = make(KNOWN["conditional, gru, additive"]), Request(BOS, EOS, BANNED, n_best=3)
+    found = both(model, DecodingConfig(), request)[1]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr("regard.decoding.native.ROWS", 10)
+    again = both(model, DecodingConfig(), request)[1]
+    assert [one.__dict__ | {"weights": one.weights.tolist()} for one in every(again)] == [
+        one.__dict__ | {"weights": one.weights.tolist()} for one in every(found)
+    ]
+
+
+@pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer, additive look"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_helpers_change_nothing(name, precision, monkeypatch):
+    """One sentence has all threads, and they share in products as wide as these: not one bit is another."""
+    if not library().offers(precision):
+        pytest.skip(f"this machine does not multiply in {precision}")
+    config = KNOWN[name]
+    wide = 256 if config.decoder.kind == "transformer" else 192
+    sides = {"width": wide, "feed_forward": 1100}
+    config = replace(
+        config,
+        embedding=wide,
+        encoder=replace(config.encoder, **sides),
+        decoder=replace(config.decoder, **sides, readout_width=wide),
+    )
+    model, options = make(config, sharpness=1.0), DecodingConfig(beam=5, precision=precision)
+    engine, source = Engine(model.decoder, precision), sources((9,))
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        with torch.inference_mode():
+            begun = model.decoder.start(model.encode(*source))
+        (best,) = search_natively(engine, [begun], options, [Request(BOS, EOS, BANNED, n_best=5)])
+        found.append([one.__dict__ | {"weights": one.weights.tolist()} for one in best])
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("config", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_it_does_not_know_it_refuses(config):
+    model = make(config)
+    with pytest.raises(UnknownError):
+        Engine(model.decoder)
+    assert Engines().find(model, DecodingConfig(), 0, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "candidates"),
+    [(DecodingConfig(method="sample"), 0), (DecodingConfig(coverage_penalty=0.1), 0), (DecodingConfig(), 3)],
+)
+def test_what_only_python_can_do_is_left_to_it(options, candidates):
+    assert Engines().find(make(KNOWN["transformer"]), options, candidates, 10) is None
+
+
+def test_an_engine_is_kept_until_weights_change():
+    model, engines = make(KNOWN["transformer"]), Engines()
+    engine = engines.find(model, DecodingConfig(), 0, 10)
+    assert engines.find(model, DecodingConfig(beam=2), 0, 500) is engine
+    with torch.no_grad():
+        model.decoder.output.bias.add_(1.0)
+    assert engines.find(model, DecodingConfig(), 0, 10) is not engine
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_seen(bad):
+    model = make(KNOWN["transformer"])
+    with torch.no_grad():
+        model.decoder.output.bias[7] = bad
+    with pytest.raises(ModelError, match="logits for token 1 are not finite"):
+        search_natively(Engine(model.decoder), [start(model)], DecodingConfig(), [Request(BOS, EOS, BANNED)])
+
+
+def test_what_no_search_can_follow_is_refused():
+    model = make(KNOWN["transformer"])
+    with pytest.raises(ConfigError, match="All 29 tokens of the vocabulary are banned"):
+        search_natively(Engine(model.decoder), [start(model)], DecodingConfig(), [Request(BOS, EOS, range(WORDS))])
+
+
+@pytest.mark.parametrize(("precision", "near"), [("float32", 1e-6), ("bfloat16", 0.01), ("int8", 0.02)])
+def test_products(precision, near):
+    """Over odd sizes, one row to many: as exact as the precision is."""
+    if not library().offers(precision):
+        pytest.skip(f"this machine does not multiply in {precision}")
+    rng = np.random.default_rng(1)
+    for rows, outputs, inputs in ((1, 3, 5), (5, 64, 64), (7, 130, 33), (40, 67, 1100)):
+        x, w = (rng.normal(size=(size, inputs)).astype(np.float32) for size in (rows, outputs))
+        bias, y = rng.normal(size=outputs).astype(np.float32), np.zeros((rows, outputs), np.float32)
+        at = (x.ctypes.data, rows, w.ctypes.data, bias.ctypes.data, outputs, inputs, PRECISIONS.index(precision))
+        library().calls.regard_product(*at, y.ctypes.data)
+        exact = x.astype(np.float64) @ w.T.astype(np.float64) + bias
+        assert np.sqrt(((y - exact) ** 2).mean() / (exact**2).mean()) < near
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "conditional, gru, additive", "transformer"])
+def test_lower_precisions_are_near(name, precision):
+    """The same tokens are scored nearly as float32 scores them."""
+    if not library().offers(precision):
+        pytest.skip(f"this machine does not multiply in {precision}")
+    model, request = make(KNOWN[name], sharpness=1.0), Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS))
+    exact, rough = (
+        np.array([found[0].log_probs[:6] for found in both(model, DecodingConfig(precision=kind), request)[1]])
+        for kind in ("float32", precision)
+    )
+    assert 0 < np.abs(exact - rough).max() < 0.1
+
+
+def test_jobs_are_done_in_order_and_threads_are_given_back():
+    before = torch.get_num_threads()
+    assert in_threads(lambda job: (job, torch.get_num_threads()), [3, 1, 2]) == [(3, 1), (1, 1), (2, 1)]
+    assert torch.get_num_threads() == before
+
+
+def test_batches_are_put_together_up_to_a_size(monkeypatch):
+    monkeypatch.setattr("regard.decoding.native.PLACES", 10)
+    assert together([[0, 1], [2], [3, 4, 5]], [4, 2, 2, 9, 1, 1]) == [[[0, 1], [2]], [[3, 4, 5]]]
