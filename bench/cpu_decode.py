@@ -220,7 +220,7 @@ def main() -> None:
             f"Translating {given.sentences} sentences on the CPU, {given.threads} threads, {given.rounds} turns",
             *(["Seconds are those of the processor: the machine was not ours alone."] if given.clock == "cpu" else []),
             f"Models trained for {given.trained} steps of 64 sentences"
-            + "".join(f"; {model} of regard: {folder}" for model, folder in settings.ours.items()),
+            + "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items()),
             machine(),
             "",
             table(head, found),
