@@ -291,6 +291,16 @@ def test_what_only_python_can_do_is_left_to_it(options, candidates):
     assert Engines().find(make(KNOWN["transformer"]), options, candidates, 10) is None
 
 
+def test_a_precision_that_is_not_followed_is_told_of_once(caplog):
+    engines, options = Engines(), DecodingConfig(precision="int8", coverage_penalty=0.2)
+    for _ in range(2):
+        engines.find(make(KNOWN["transformer"]), options, 0, 10)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("decoding.precision=int8 is not followed: ")
+    assert Engines().find(make(KNOWN["transformer"]), DecodingConfig(coverage_penalty=0.2), 0, 10) is None
+    assert len(caplog.messages) == 1
+
+
 def test_an_engine_is_kept_until_weights_change():
     model, engines = make(KNOWN["transformer"]), Engines()
     engine = engines.find(model, DecodingConfig(), 0, 10)

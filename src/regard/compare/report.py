@@ -70,7 +70,8 @@ def write_report(folder: Path, findings: Findings) -> list[str]:
     for old in (*images.glob("*.png"), *images.glob("*.svg")):
         old.unlink()
     pictures = _Pictures(images)
-    document = Document(f"{len(findings.rows)} variants on {_data(findings)}")
+    count = len(findings.rows)
+    document = Document(f"{count} variant{'' if count == 1 else 's'} on {_data(findings)}")
     _head(document, findings)
     _plots(document, findings, pictures)
     _lengths(document, findings)

@@ -3,6 +3,7 @@
 Texts are encoded in Python, a batch in each thread, and then searched all together.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ ROWS = 160
 PLACES = 1 << 14
 """Source places, padding included, that are encoded before they are searched."""
 
+logger = logging.getLogger("regard")
+
 Job = TypeVar("Job")
 Done = TypeVar("Done")
 
@@ -32,12 +35,27 @@ class Engines:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, int], tuple[tuple[int, ...], Engine | None]] = {}
+        self._told = False
 
     def find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
         """Return what searches faster, or None where the search in Python is the only one.
 
-        `longest` is the most tokens that will be written.
+        `longest` is the most tokens that will be written. A precision that cannot be followed is told of, once.
         """
+        engine = self._find(model, options, candidates, longest)
+        followed = options.precision == "float32" or (engine is not None and library().offers(options.precision))
+        if not followed and not self._told:
+            self._told = True
+            logger.warning(
+                "decoding.precision=%s is not followed: %s. Products are in float32.",
+                options.precision,
+                "this search, model or device is not one of the compiled library's"
+                if library().offers(options.precision)
+                else "the compiled library does not offer it here (regard doctor says why)",
+            )
+        return engine
+
+    def _find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
         if options.method != "beam" or options.coverage_penalty or candidates or not isinstance(model, Seq2Seq):
             return None
         if next(model.parameters()).device.type != "cpu":
