@@ -4,10 +4,14 @@
     python bench/cpu_train.py --peers joeynmt,opennmt-py --models lstm-additive --rounds 5
 
 All read Multi30k (English to German) in the same pieces, in batches of 64 sentences (regard: of as many tokens as 64
-sentences have), with dropout, in float32, by Adam, on as many threads. They take turns, --rounds of --seconds each.
-Counted are target tokens without padding, the end mark included; the clock runs on through batching and all else
-between two steps. A number is that of all turns together ± half the way from the slowest turn to the fastest. "fill"
-is the part of a padded target batch that is text. "regard ×" is regard's speed over the toolkit's.
+sentences have), with dropout, without label smoothing, by Adam, on as many threads, in float32; regard also in bfloat16
+where the CPU multiplies in it. They take turns, --rounds of --seconds each. Counted are target tokens without padding,
+the end mark included; the clock runs on through batching and all else between two steps. A number is that of all turns
+together ± half the way from the slowest turn to the fastest. "fill" is the part of a padded target batch that is text.
+"float32 ×" and "bfloat16 ×" are regard's speeds over the toolkit's.
+
+Each toolkit makes its batches as it does by default. Joey NMT's are sentences in random order: it has no buckets, and
+its default batch_type, which its recurrent examples keep, is "sentence"; so half of what it computes is padding.
 
 The first run makes environments (some minutes) and cuts the data into pieces.
 """
@@ -30,6 +34,8 @@ from peers import (
     write_result,
 )
 
+from regard.packed import multiplies_bfloat16
+
 MODELS = {
     "lstm-additive": ("joeynmt", "opennmt-py", "eole"),
     "lstm-general": ("joeynmt", "opennmt-py"),
@@ -43,11 +49,15 @@ WORDS = {
 }
 
 
+PRECISIONS = ("float32", "bfloat16")
+"""Those that regard is measured in."""
+
+
 class Measured:
     """A worker and what it did in its turns."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
+    def __init__(self, worker: Worker, precision: str = "float32") -> None:
+        self.worker, self.precision = worker, precision
         self.speed = Spread()
         self.tokens = self.steps = self.padded = 0
         self.seconds = 0.0
@@ -72,41 +82,45 @@ class Measured:
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace) -> list[Measured]:
     """Start all workers, then let them train in turns."""
-    workers: list[Worker] = []
+    every: list[Measured] = []
+    ours = [
+        ("regard", kind, {"label": kind, "set": [f"training.precision={kind}"]}) for kind in split(given.precisions)
+    ]
     try:
-        for name in names:  # one after the other: warming up at once they would be in each other's way
+        # One after the other: warming up at once they would be in each other's way.
+        for name, kind, more in [*ours, *((name, "float32", {}) for name in names)]:
             with locked():
-                workers.append(Worker(name, model, "train", settings))
-                workers[-1].ready()
-            say(f"{model}: {name} is warm")
-        every = [Measured(worker) for worker in workers]
+                every.append(Measured(Worker(name, model, "train", settings, **more), kind))
+                every[-1].worker.ready()
+            say(f"{model}: {name} {kind} is warm")
         for number in range(given.rounds):
             with locked():
                 for one in every:
                     one.turn(given.seconds, given.clock)
-            speeds = ", ".join(f"{one.worker.name} {one.speed.values[-1]:,.0f}" for one in every)
+            speeds = ", ".join(f"{one.worker.name} {one.precision} {one.speed.values[-1]:,.0f}" for one in every)
             say(f"{model}: round {number + 1} of {given.rounds}: {speeds} tokens/s")
         return every
     finally:
-        for worker in workers:
-            worker.close()
+        for one in every:
+            one.worker.close()
 
 
-def rows(model: str, every: list[Measured]) -> list[list[str]]:
+def rows(model: str, every: list[Measured], precisions: list[str]) -> list[list[str]]:
     """Write what was measured of one network."""
-    ours = next((one.rate for one in every if one.worker.name == "regard"), 0.0)
+    ours = {one.precision: one.rate for one in every if one.worker.name == "regard"}
     made = []
     for one in every:
-        about, beside = one.worker.about, one.worker.name != "regard"
+        about = one.worker.about
         made.append(
             [
                 model,
                 f"{one.worker.name} {about['version']}",
+                one.precision,
                 f"{about['parameters'] / 1e6:.2f} M",
                 str(one),
                 f"{one.tokens / one.steps:,.0f}",
                 f"{one.tokens / one.padded:.0%}" if one.padded else "",
-                f"{ours / one.rate:.2f}" if beside and ours else "",
+                *("" if one.worker.name == "regard" else f"{ours[kind] / one.rate:.2f}" for kind in precisions),
             ]
         )
     return made
@@ -117,6 +131,8 @@ def main() -> None:
     parser = options(__doc__, ["joeynmt", "opennmt-py", "eole", "marian"])
     parser.add_argument("--models", default=",".join(MODELS), help="networks: " + ", ".join(MODELS))
     parser.add_argument("--seconds", type=float, default=7.0, help="how long a turn takes")
+    there = PRECISIONS if multiplies_bfloat16() else PRECISIONS[:1]
+    parser.add_argument("--precisions", default=",".join(there), help="what regard trains in: " + ", ".join(PRECISIONS))
     given = parser.parse_args()
     settings = Settings(given.cache, threads=given.threads)
     prepare_data(settings.cache)
@@ -125,9 +141,10 @@ def main() -> None:
         environment(settings.cache, PEERS[name])
     found = []
     for model in split(given.models):
-        names = ["regard", *(name for name in MODELS[model] if name in asked)]
-        found += rows(model, measure(model, names, settings, given))
-    head = ["network", "toolkit", "parameters", "tokens/s", "tokens/step", "fill", "regard ×"]
+        names = [name for name in MODELS[model] if name in asked]
+        found += rows(model, measure(model, names, settings, given), split(given.precisions))
+    ratios = [f"{kind} ×" for kind in split(given.precisions)]
+    head = ["network", "toolkit", "precision", "parameters", "tokens/s", "tokens/step", "fill", *ratios]
     text = "\n".join(
         [
             f"Training on the CPU, {given.threads} threads, {given.rounds} turns of {given.seconds:g} s each",

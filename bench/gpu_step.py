@@ -1,31 +1,50 @@
 """What one training step of a GRU decoder with additive attention costs, forward and backward, beside what it might.
 
     python bench/gpu_step.py            # the two cases of docs/performance.md, on a GPU, in bfloat16
+    python bench/gpu_step.py --kernels  # how long each kernel of the captured step takes, and how often it runs
+    python bench/gpu_step.py --sweep    # the best tiles of a step's kernels, for TILES in attention/fused/launch.py
 
 No encoder, no output layer over the vocabulary, no optimiser: T steps of the decoder over S states, its projections and
-its readout, and the gradient of all of it. "regard" is the decoder of the preset bahdanau2014 as training runs it.
-"plain" is the same written in eager PyTorch, step by step, and that once more captured as a CUDA graph. "LSTM" is
+its readout, and the gradient of all of it. "regard" is the decoder of the preset bahdanau2014, captured as a CUDA graph
+as training captures it, and eager. "plain" is the same written in PyTorch, step by step, eager and captured. "LSTM" is
 cuDNN's of the same width over the same steps, without attention: what a recurrence costs at the least.
-Numbers are medians over --repeats, in milliseconds, ± half the way from the quickest to the slowest tenth.
+Numbers are medians over --repeats, in milliseconds, ± half the way from the quickest to the slowest tenth. "difference"
+is how far the gradients of regard's decoder, in float32, are from those that plain operations and autograd make.
 """
 
 import argparse
 import contextlib
 import statistics
+import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from peers import machine, table, write_result
 from torch import Tensor, nn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from regard import loops
+from regard.attention import fused
+from regard.layers import gates
+from regard.models import recurrent
 from regard.models.build import build_model
 from regard.presets import preset
 from regard.settings import override
 
-Step = Callable[[], None]
+Step = Callable[[], object]
+SWEPT = {
+    "fits": [(1, 2048, 4), (2, 2048, 2), (2, 2048, 4), (2, 2048, 8), (4, 2048, 4), (4, 2048, 8), (4, 512, 4)],
+    "see": [(64, 32, 2), (64, 64, 2), (64, 64, 4), (64, 128, 4), (64, 128, 8), (64, 256, 8)],
+    "ask_back": [(64, 32, 2), (64, 64, 2), (64, 64, 4), (64, 128, 4), (64, 128, 8), (64, 256, 8)],
+}
+WIDE = [(128, 1), (128, 2), (256, 2), (256, 4), (512, 4)]
+"""Units and warps of a program of the gates."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +92,12 @@ def autocast(device: str, precision: str) -> contextlib.AbstractContextManager[A
 
 
 def ours(case: Case, device: str, precision: str, states: int) -> Step:
-    """Make the step of regard's own decoder."""
+    """Make the step of regard's own decoder; it returns the gradients of what the encoder yields and of all weights."""
+    torch.manual_seed(1)
     sizes = [f"model.encoder.width={states * case.width // 2}", f"model.decoder.width={case.width}"]
     sizes += [f"model.attention.width={case.width}", f"model.embedding={case.width}"]
     sizes += [f"model.decoder.readout_width={case.width // 2}"]
-    config = override(preset("bahdanau2014"), sizes)
+    config = override(preset("bahdanau2014"), [*sizes, "model.dropout=0"])
     model = build_model(config.model, 1000, 1000).to(device).train()
     source = torch.randint(4, 1000, (case.batch, case.source), device=device)
     tokens = torch.randint(4, 1000, (case.batch, case.target), device=device)
@@ -85,14 +105,51 @@ def ours(case: Case, device: str, precision: str, states: int) -> Step:
         encoded = model.encode(source, torch.ones_like(source, dtype=torch.bool))
     encoded = encoded._replace(states=encoded.states.detach().requires_grad_())
 
-    def step() -> None:
+    learned: dict[str, Tensor] = {
+        name: weight for name, weight in model.decoder.named_parameters() if not name.startswith("output.")
+    }
+    learned["states"] = encoded.states
+
+    def step() -> dict[str, Tensor | None]:
         model.zero_grad(set_to_none=True)
         encoded.states.grad = None
         with autocast(device, precision):
             features = model.decoder.teach(tokens, encoded, look=False).features
         torch.autograd.backward(features.float().square().mean())
+        return {name: tensor.grad for name, tensor in learned.items()}
 
     return step
+
+
+@contextlib.contextmanager
+def plainly() -> Iterator[None]:
+    """Let regard compute with plain operations, whose gradients autograd makes step by step."""
+    modules = (loops, fused, gates)
+    usual, looping = loops.runs_kernels, loops.looping
+    try:
+        for module in modules:
+            module.runs_kernels = lambda device: False  # type: ignore[attr-defined]
+        recurrent.looping = lambda steps, *memory: contextlib.nullcontext()  # type: ignore[assignment, attr-defined]
+        yield
+    finally:
+        for module in modules:
+            module.runs_kernels = usual  # type: ignore[attr-defined]
+        recurrent.looping = looping  # type: ignore[attr-defined]
+
+
+def difference(case: Case, device: str, states: int) -> str:
+    """Compare the gradients of regard's decoder with those of plain operations."""
+    step: Any = ours(case, device, "float32", states)
+    found = step()
+    with plainly():
+        right = step()
+    apart = {
+        name: ((one - right[name]).abs().max() / right[name].abs().max()).item()
+        for name, one in found.items()
+        if one is not None
+    }
+    worst = max(apart, key=lambda name: apart[name])
+    return f"{apart[worst]:.1e} of the largest, in {worst} (of {len(apart)})"
 
 
 def plain(case: Case, device: str, precision: str, states: int) -> Step:
@@ -165,28 +222,96 @@ def arithmetic(case: Case, states: int) -> float:
 
 
 def measure(case: Case, given: argparse.Namespace) -> list[list[str]]:
-    """Time all that there is for a case."""
+    """Time all that there is for a case; what fails says so, and the rest goes on."""
     device, precision, states = given.device, given.precision, given.states
     steps: dict[str, Callable[[], Step]] = {
-        "regard": lambda: ours(case, device, precision, states),
+        "regard, eager": lambda: ours(case, device, precision, states),
         "plain, eager": lambda: plain(case, device, precision, states),
         "LSTM without attention": lambda: recurrence(case, device, precision),
     }
     if device == "cuda":
-        steps["plain, CUDA graph"] = lambda: captured(plain(case, device, precision, states))
+        graphs: dict[str, Callable[[], Step]] = {
+            "regard, CUDA graph": lambda: captured(ours(case, device, precision, states)),
+            "plain, CUDA graph": lambda: captured(plain(case, device, precision, states)),
+        }
+        steps = {**graphs, **steps}
     rows = []
     for name, make in steps.items():
         if device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        found = milliseconds(make(), device, given.repeats)
-        tenth = max(1, len(found) // 10)
-        half = (statistics.fmean(found[-tenth:]) - statistics.fmean(found[:tenth])) / 2
-        memory = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0
-        rows.append([str(case), name, f"{statistics.median(found):.2f} ± {half:.2f}", f"{memory:,.0f}"])
+        try:
+            found = milliseconds(make(), device, given.repeats)
+        except Exception as problem:
+            rows.append([str(case), name, _said(problem), ""])
+        else:
+            tenth = max(1, len(found) // 10)
+            half = (statistics.fmean(found[-tenth:]) - statistics.fmean(found[:tenth])) / 2
+            memory = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0
+            rows.append([str(case), name, f"{statistics.median(found):.2f} ± {half:.2f}", f"{memory:,.0f}"])
         print(*rows[-1], flush=True)
+    try:
+        rows.append([str(case), f"difference: {difference(case, device, states)}", "", ""])
+    except Exception as problem:
+        rows.append([str(case), f"difference: {_said(problem)}", "", ""])
+    print(*rows[-1], flush=True)
     rows.append([str(case), f"arithmetic: {arithmetic(case, states):,.0f} GFLOP", "", ""])
     return rows
+
+
+def _said(problem: Exception) -> str:
+    """Print where something failed, and say it in one line."""
+    traceback.print_exception(problem)
+    return f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"[:100]
+
+
+def kernels(case: Case, given: argparse.Namespace) -> None:
+    """Print how long each kernel of the captured step takes, and how often it runs."""
+    replay = captured(ours(case, given.device, given.precision, given.states))
+    replay()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        replay()
+        _wait(given.device)
+    found = sorted(seen.key_averages(), key=lambda one: -one.device_time_total)
+    print(f"{case}: {sum(one.count for one in found)} kernels, {sum(one.device_time_total for one in found):,.0f} µs")
+    for one in found[:30]:
+        each = one.device_time_total / one.count
+        print(f"{one.device_time_total:10,.0f} µs {one.count:6} × {each:6.2f}  {one.key[:90]}")
+
+
+def sweep(case: Case, given: argparse.Namespace) -> None:
+    """Time the captured step with other tiles of one kernel, the others being as they are."""
+    from regard.attention.fused import launch
+
+    step = ours(case, given.device, given.precision, given.states)
+
+    def took() -> float | None:
+        try:
+            return statistics.median(milliseconds(captured(step), given.device, 10))
+        except Exception as problem:  # one that the chip has no room for
+            print(_said(problem))
+            return None
+
+    for name, tiles in SWEPT.items():
+        usual = launch.TILES[name]
+        found: dict[Any, float | None] = {}
+        for tile in tiles:
+            launch.TILES[name] = launch.Tile(*tile)
+            found[tile] = took()
+        launch.TILES[name] = usual
+        _tell(case, name, found)
+    usual_gates = gates.WIDE, gates.TWO
+    found = {}
+    for wide in WIDE:
+        gates.WIDE, gates.TWO = wide
+        found[wide] = took()
+    gates.WIDE, gates.TWO = usual_gates
+    _tell(case, "gates", found)
+
+
+def _tell(case: Case, name: str, found: dict[Any, float | None]) -> None:
+    best = sorted((time, tile) for tile, time in found.items() if time is not None)
+    print(f"{case} {name:10}", "  ".join(f"{tile}: {time:.3f}" for time, tile in best), flush=True)
 
 
 def main() -> None:
@@ -195,11 +320,19 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--states", type=int, default=2, help="width of the encoder's states, in widths of the decoder")
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--case", type=int, nargs=4, action="append", metavar=("B", "T", "S", "H"), help="other sizes")
+    parser.add_argument(
+        "--kernels", action="store_true", help="time each kernel of the captured step, and nothing else"
+    )
+    parser.add_argument("--sweep", action="store_true", help="time other tiles, and nothing else")
     parser.add_argument("--no-results", action="store_true", help="print only; leave bench/results as it is")
     given = parser.parse_args()
     cases = [Case(*sizes) for sizes in given.case] if given.case else CASES
+    if given.kernels or given.sweep:
+        for case in cases:
+            (sweep if given.sweep else kernels)(case, given)
+        return
     rows = [row for case in cases for row in measure(case, given)]
     text = "\n".join(
         [

@@ -8,9 +8,11 @@ elsewhere and carried there.
 
 Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
 so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
-take turns. Counted are target tokens without padding, the end mark included.
+take turns. Counted are target tokens without padding, the end mark included. A toolkit that fails is told of and left
+out; after --budget seconds no new round is begun.
 """
 
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -19,37 +21,49 @@ from cpu_train import Measured
 from peers import Settings, Worker, carry, locked, machine, options, prepare_data, say, split, table, write_result
 
 KINDS: dict[str, dict[str, dict[str, Any]]] = {
-    "regard": {
-        "float32": {"set": ["training.precision=float32"]},
-        "tf32": {"set": ["training.precision=tf32"]},
-        "bfloat16": {"set": ["training.precision=bfloat16"]},
-    },
+    "regard": {kind: {"set": [f"training.precision={kind}"]} for kind in ("float32", "tf32", "bfloat16")},
     "joeynmt": {"float32": {}, "float16": {"half": True}},
 }
-"""The precisions that each has."""
+"""The precisions that each has. regard records a graph for each shape of a batch, which takes some hundred steps."""
 
 
 def measure(names: list[str], settings: Settings, given: Namespace) -> list[tuple[str, Measured]]:
-    """Start all workers, then let them train in turns."""
-    every: list[tuple[str, Measured]] = []
-    try:
-        for name in names:
-            for kind, more in KINDS[name].items():
-                with locked():
-                    worker = Worker(name, given.model, "train", settings, label=kind, **more)
-                    every.append((kind, Measured(worker)))
-                    worker.ready()
-                say(f"{name} {kind} is warm")
-        for number in range(given.rounds):
+    """Start all workers at once, then let them train in turns; who fails is out."""
+    until = time.monotonic() + given.budget
+    started: list[tuple[str, Measured]] = []
+    for name in names:
+        for kind, more in KINDS[name].items():
+            more = {**more, "warmup": given.recording} if name == "regard" else more
+            started.append((kind, Measured(Worker(name, given.model, "train", settings, label=kind, **more))))
+    every = list(started)
+
+    def attempt(one: tuple[str, Measured], ready: bool) -> None:
+        kind, measured = one
+        try:
             with locked():
-                for _, one in every:
-                    one.turn(given.seconds, "wall")
-            speeds = ", ".join(f"{one.worker.name} {kind} {one.speed.values[-1]:,.0f}" for kind, one in every)
-            say(f"round {number + 1} of {given.rounds}: {speeds} tokens/s")
+                if ready:
+                    measured.turn(given.seconds, "wall")
+                else:
+                    measured.worker.ready()
+                    say(f"{measured.worker.name} {kind} is warm")
+        except SystemExit as error:
+            say(f"{measured.worker.name} {kind} is left out. {error}")
+            every.remove(one)
+
+    try:
+        for number in range(given.rounds + 1):
+            if number > 1 and time.monotonic() > until:
+                break
+            for one in started:
+                if one in every:
+                    attempt(one, ready=number > 0)
+            if number:
+                speeds = (f"{one.worker.name} {kind} {one.speed.values[-1]:,.0f}" for kind, one in every)
+                say(f"round {number} of {given.rounds}: {', '.join(speeds)} tokens/s")
         return every
     finally:
-        for _, one in every:
-            one.worker.close()
+        for _, measured in started:
+            measured.worker.close()
 
 
 def rows(every: list[tuple[str, Measured]]) -> list[list[str]]:
@@ -76,8 +90,10 @@ def main() -> None:
     parser.add_argument("--prepare", action="store_true", help="make data and folder only; needs a network")
     parser.add_argument("--model", default="bahdanau-additive", help="bahdanau-additive, lstm-additive, transformer")
     parser.add_argument("--batch", type=int, default=80)
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long a turn takes")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long a turn takes")
     parser.add_argument("--warmup", type=int, default=30, help="steps off the clock")
+    parser.add_argument("--recording", type=int, default=400, help="the same for regard, which records graphs in them")
+    parser.add_argument("--budget", type=float, default=100.0, help="seconds after which no new round is begun")
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
     settings = Settings(given.cache.resolve(), given.device, given.threads, given.batch, warmup=given.warmup)

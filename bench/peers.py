@@ -285,6 +285,8 @@ class Settings:
     """Models of regard that are used as they are, by network."""
     peer_folder: Path | None = None
     """Where a toolkit lies unpacked, for a machine on which nothing can be installed."""
+    made: Path | None = None
+    """Where models are kept that were trained to translate; None: in the cache."""
 
 
 SHARED = ("device", "threads", "batch", "dropout", "rate", "seed", "warmup", "longest", "beam", "trained")
@@ -354,22 +356,26 @@ class Worker:
         return answer
 
     def _broken(self) -> SystemExit:
-        end = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
+        end = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-25:])
         return SystemExit(f"{self.name} ended before it had answered. {self.log} ends with:\n{end}")
 
-    def close(self) -> None:
-        """Let it end."""
+    def close(self, patience: float | None = 30.0) -> None:
+        """Let it end; one that has heard nothing of it after a while is ended."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def model_folder(settings: Settings, name: str, model: str) -> Path:
     """Return where the model of a toolkit lies that was trained to translate."""
     if name == "regard" and model in settings.ours:
         return settings.ours[model]
-    return settings.cache / "models" / f"{name}-{model}-{settings.trained}"
+    return (settings.made or settings.cache / "models") / f"{name}-{model}-{settings.trained}"
 
 
 def train_model(settings: Settings, name: str, model: str) -> None:
@@ -379,7 +385,7 @@ def train_model(settings: Settings, name: str, model: str) -> None:
         return
     say(f"Training {name}'s {model} for {settings.trained} steps (once)")
     worker = Worker(name, model, "train", settings, steps=settings.trained)
-    worker.close()
+    worker.close(patience=None)
     if worker.process.returncode:
         raise worker._broken()
     (folder / "done").touch()

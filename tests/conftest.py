@@ -7,6 +7,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from jaxtyping import install_import_hook
 
-CHECKED = ("masks", "viz", "attention", "layers", "models", "data.batching", "data.cache", "decoding", "training")
+CHECKED = (
+    *("masks", "viz", "attention", "layers", "models", "vision"),
+    *("data.batching", "data.cache", "decoding", "training"),
+)
 
 install_import_hook([f"regard.{name}" for name in CHECKED], "beartype.beartype")

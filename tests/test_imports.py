@@ -29,6 +29,7 @@ ORDER = (
     "attention",
     "layers",
     "models",
+    "vision",
     "native",
     "doctor",
     "data",

@@ -113,8 +113,38 @@ def test_a_matrix_that_is_laid_out_multiplies_as_before(bias, added):
     torch.testing.assert_close(there.map(inputs @ weight.t()), inputs @ weight.t() @ weight, rtol=1e-5, atol=1e-2)
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_a_matrix_in_bfloat16_is_as_exact_as_that_is(added):
+    torch.manual_seed(1)
+    weight, inputs, add = (torch.randn(*shape).bfloat16() for shape in ((256, 192), (29, 192), (29, 256)))
+    found = packed.Matrix(weight, 29).map(inputs, None, add.float() if added else None)
+    right = inputs.double() @ weight.double().t() + (add.double() if added else 0)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), right, rtol=0.01, atol=0.1)
+
+
+def test_scores_and_gates_under_autocast_round_their_inputs_alone():
+    """What is between them is in float32, as are a memory that goes from step to step and its gradient."""
+    torch.manual_seed(2)
+    keys, vectors, query = torch.randn(B, 1, S, K), torch.randn(1, K), torch.randn(B, 1, 1, K)
+    sums, memory = (torch.randn(B, 4 * K).bfloat16().requires_grad_(), torch.randn(B, K).requires_grad_())
+    cell = cells["lstm"](K, K)
+    cell.recurrent = lambda hidden, add: add
+    with loops.looping(2, keys), torch.autocast("cpu", torch.bfloat16):
+        scores = loops.bent(query, keys.requires_grad_(), vectors)
+        after = cell(sums, CellState(memory, memory))
+    plain = cell(sums.float(), CellState(memory, memory))
+    assert (scores.dtype, after.hidden.dtype, after.memory.dtype) == (torch.float32, torch.bfloat16, torch.float32)
+    torch.testing.assert_close(scores, loops.bent(query, keys, vectors), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(after.memory, plain.memory, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(after.hidden.float(), plain.hidden, rtol=0.01, atol=1e-3)
+    ours, right = (torch.autograd.grad(one.memory.sum(), (sums, memory)) for one in (after, plain))
+    torch.testing.assert_close(ours[1], right[1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours[0], right[0], rtol=0.01, atol=1e-3)
+
+
 def test_without_onednn_the_plain_product_is_taken(monkeypatch):
-    monkeypatch.setattr(packed, "_has_onednn", lambda: False)
+    monkeypatch.setattr(packed, "_has_onednn", lambda kind: False)
     weight, inputs = torch.randn(256, 192), torch.randn(29, 192)
     assert torch.equal(packed.Matrix(weight, 29).map(inputs), inputs @ weight.t())
 

@@ -15,10 +15,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 SOURCE = Path(regard.__file__).parent
 CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
+EXTRAS = ("plot", "tensorboard", "vision")
+IMPORTED_AS = {"pillow": "PIL"}
 
 
 def names(requirements):
-    return {re.split(r"[^\w-]", requirement)[0] for requirement in requirements}
+    found = {re.split(r"[^\w-]", requirement)[0] for requirement in requirements}
+    return {IMPORTED_AS.get(name, name) for name in found}
 
 
 def third_party(path, *, at_import):
@@ -46,13 +49,13 @@ def test_the_command_is_there():
 def test_all_that_is_imported_is_required_and_all_that_is_required_is_imported():
     files = [*SOURCE.rglob("*.py")]
     used = set().union(*(third_party(path, at_import=False) for path in files)) - CHECKED_ONLY
-    extras = set().union(*(names(PROJECT["optional-dependencies"][extra]) for extra in ("plot", "tensorboard")))
+    extras = set().union(*(names(PROJECT["optional-dependencies"][extra]) for extra in EXTRAS))
     assert used <= names(PROJECT["dependencies"]) | extras
     assert names(PROJECT["dependencies"]) | extras <= used | {"tensorboard"}  # torch.utils.tensorboard needs it
 
 
 def test_extras_are_imported_only_where_they_are_needed():
-    extras = names(PROJECT["optional-dependencies"]["plot"]) | names(PROJECT["optional-dependencies"]["tensorboard"])
+    extras = set().union(*(names(PROJECT["optional-dependencies"][extra]) for extra in EXTRAS))
     for path in SOURCE.rglob("*.py"):
         assert not third_party(path, at_import=True) & extras, path
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import AttentionConfig, Config, ModelConfig, TrainingConfig
+from regard.config import AttentionConfig, Config, ImageConfig, ModelConfig, TrainingConfig
 from regard.errors import ConfigError
 from regard.presets import preset, presets
 from regard.settings import assign, describe, differences, from_dict, override, read_toml, to_dict, to_toml, toml_value
@@ -17,6 +17,11 @@ from regard.settings import assign, describe, differences, from_dict, override, 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=7)
 VALUES = {str: TEXTS, int: st.integers(), float: st.floats(allow_nan=False), bool: st.booleans()}
 law = settings(deadline=None, max_examples=40)
+
+WHOLE = Config(model=ModelConfig(image=ImageConfig()))
+"""The defaults, with all groups that may be left out."""
+GROUPS = ("model.attention", "model.image")
+"""Groups that may be left out: these are described themselves."""
 
 
 def drawn(kind=Config):
@@ -237,8 +242,8 @@ def test_a_file_may_name_little_and_the_rest_is_the_default(tmp_path):
 def test_every_setting_is_described():
     """Everything that a file holds has a help, a type and its default; nothing else is described."""
     described = {setting.name: setting for setting in describe()}
-    leaves = dict(flat(to_dict(Config())))
-    assert {*described} == {*leaves, "model.attention"}
+    leaves = dict(flat(to_dict(WHOLE)))
+    assert {*described} == {*leaves, *GROUPS}
     for name, value in leaves.items():
         setting = described[name]
         assert setting.help.strip(), name
@@ -249,9 +254,9 @@ def test_every_setting_is_described():
 
 def test_every_described_setting_can_be_set_to_its_default():
     for setting in describe():
-        if setting.name != "model.attention":
+        if setting.name not in GROUPS:
             default = list(setting.default) if isinstance(setting.default, tuple) else setting.default
-            assert override(Config(), [f"{setting.name}={toml_value(default)}"]) == Config()
+            assert override(WHOLE, [f"{setting.name}={toml_value(default)}"]) == WHOLE
 
 
 def test_configurations_cannot_be_changed_in_place():

@@ -12,6 +12,9 @@ from talk import Boss, Meter, Task, serve, threads
 
 from regard.config import Config
 
+LOGGED = {"cpu": 1, "cuda": 20}
+"""Steps after which numbers are read; a GPU has to be waited for, as it has to be by who looks at them."""
+
 
 def config_of(task: Task) -> Config:
     """Say in regard's terms what is to be trained, and on what."""
@@ -33,7 +36,7 @@ def config_of(task: Task) -> Config:
             f"training.learning_rate={task['rate']}",
             f"training.batch_tokens={batch_tokens(task)}",
             *(f"training.steps={task['steps'] or 10**9}", "training.epochs=1000000", "training.save_every=0"),
-            *("training.validate_every=1000000000", "training.log_every=1"),
+            *("training.validate_every=1000000000", f"training.log_every={LOGGED[task['device']]}"),
             f"training.device={task['device']}",
             *task.get("set", []),
         ],
@@ -71,6 +74,8 @@ class Counting:
     """A reporter that hands on how many tokens every step had."""
 
     meter: Meter | None = None
+    last = 0
+    """The step up to which tokens are counted."""
 
     def message(self, text: str) -> None:
         """Pass it to the log."""
@@ -80,10 +85,11 @@ class Counting:
         """Hear nothing new: `logged` has it."""
 
     def logged(self, record: Mapping[str, Any]) -> None:
-        """Count the tokens of a step."""
-        if self.meter is not None and "steps_per_second" in record:
-            self.meter.saw(round(record["tokens_per_second"] / record["steps_per_second"]), 0)
-            self.meter.stepped()
+        """Count the tokens of the steps since the last time."""
+        if self.meter is not None and record.get("steps_per_second"):
+            steps, self.last = record["step"] - self.last, record["step"]
+            self.meter.saw(round(steps * record["tokens_per_second"] / record["steps_per_second"]), 0)
+            self.meter.went(steps)
 
     def close(self) -> None:
         """Do nothing."""

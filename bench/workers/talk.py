@@ -57,7 +57,7 @@ class Meter:
 
         self._boss, self._model, self._version, self._torch = boss, model, version, torch
         self._warm, self._last = int(task["warmup"]), int(task["steps"])
-        self._done = 0
+        self._done, self._is_warm = 0, False
         self._clock, self._until = time.perf_counter, 0.0
         self._start()
         if hooked:
@@ -73,12 +73,17 @@ class Meter:
         self._steps, self._tokens, self._padded = 0, 0, 0
 
     def stepped(self, *_: Any) -> None:
-        """Note the end of a step; where a turn is over, answer and wait for the next."""
-        self._done += 1
-        self._steps += 1
+        """Note the end of a step."""
+        self.went(1)
+
+    def went(self, steps: int) -> None:
+        """Note the end of some steps; where a turn is over, answer and wait for the next."""
+        self._done += steps
+        self._steps += steps
         if self._last or self._done < self._warm:  # a training to its end is not timed
             return
-        if self._done == self._warm:
+        if not self._is_warm:
+            self._is_warm = True
             parameters = sum(p.numel() for p in self._model().parameters() if p.requires_grad)
             self._boss.answer(version=self._version, torch=self._torch.__version__, parameters=parameters)
         elif self._clock() < self._until:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the sentence pairs come from, and which are too long."""
+    """Where the sentence pairs, or the pictures, come from, and which are too long."""
 
     train: tuple[str, ...] = ()
-    """Training corpus: two parallel files (a third: alignments), a .tsv, .jsonl or .txt file, or an embedded name."""
+    """Training corpus: two parallel files (a third: alignments), a .tsv, .jsonl or .txt file, pictures (scenes,
+    fashion-mnist, a folder, an .npz file of regions; a captions file may follow), or an embedded name."""
     valid: tuple[str, ...] = ()
     """Validation corpus, in the same forms; for an embedded corpus its held-out part is the default."""
     tagged: tuple[str, ...] = ()
@@ -77,9 +78,9 @@ class DecoderConfig:
     input_feeding: bool = False
     """luong only: feed the attentional vector of a step into the next one."""
     readout: str = "maxout"
-    """What stands before the output layer: maxout, tanh, or none."""
+    """What stands before the output layer: maxout, tanh, sum, or none."""
     readout_width: int = 256
-    """Units of the readout (maxout, tanh)."""
+    """Units of the readout (maxout, tanh, sum)."""
     start: str = "last"
     """What the first state is made of: the encoder's last state, or the mean of all its states."""
     fusion: str = "deep"
@@ -137,9 +138,59 @@ class AttentionConfig:
 
 
 @dataclass(frozen=True)
+class ImageConfig:
+    """The network that reads an image, or regions of one: it makes cells, which a decoder looks at as at words."""
+
+    kind: str = "resnet"
+    """How an image becomes cells: resnet, patches, or regions (features that are given): regard list stems."""
+    channels: int = 3
+    """Colours of an image: 3, or 1 for grey (regions: the width of a given feature)."""
+    size: int = 32
+    """Rows and columns of pixels that positions are made for (regions: of regions; 0 if they are objects anywhere)."""
+    width: int = 128
+    """Units of a cell (resnet: channels of the last stage; each stage before has half as many)."""
+    stages: int = 3
+    """resnet: stages; each but the first halves rows and columns."""
+    units: int = 2
+    """resnet: residual units in a stage."""
+    standardised: bool = False
+    """resnet: give the weights of each filter a mean of zero and a variance of one (Qiao et al. 2019)."""
+    block: str = "none"
+    """resnet: a block of attention: none, or one of regard list blocks."""
+    where: tuple[str, ...] = ()
+    """resnet: stages that have the block, counted from 1; empty for all."""
+    within: bool = False
+    """resnet: the block stands in each unit before its sum, and not once after the stage."""
+    reduction: int = 16
+    """squeeze-excitation: how many times fewer units than channels lie between."""
+    depth: int = 2
+    """soft masks: how often rows and columns are halved on the way down."""
+    trunk: int = 0
+    """soft masks: residual units beside the mask; 0 if what is masked is what came in."""
+    subsample: bool = False
+    """non-local: look at the largest of every two by two cells."""
+    patch: int = 4
+    """patches: rows and columns of pixels in one."""
+    positions: str = "none"
+    """How a cell knows where it lies: none, or one of regard list grids."""
+    layers: int = 0
+    """Transformer layers in which cells look at each other, by model.self_attention."""
+    feed_forward: int = 512
+    """layers: units between two looks."""
+    activation: str = "gelu"
+    """layers: what bends these units: relu, or gelu."""
+    norm: str = "pre"
+    """layers: normalise before each part of a layer (pre) or after it (post)."""
+    pooling: str = "mean"
+    """What the whole image is: the mean of its cells, or a class token that looks at them in every layer (class)."""
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """The network."""
 
+    task: str = "write"
+    """What is made of what was read: write (a translation, a caption), or classify (a class of images)."""
     embedding: int = 256
     """Width of word embeddings."""
     tie: str = "none"
@@ -159,6 +210,8 @@ class ModelConfig:
     )
     positions: str = "none"
     """How a model knows where a token stands: none, or one of regard list positions."""
+    image: ImageConfig | None = None
+    """image=none: the model reads no images."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +252,20 @@ class TrainingConfig:
     """guided: which layer of looks at the source, from 0; -1 is the last."""
     guided_head: int = -1
     """guided: which of its heads, from 0; -1 for their mean."""
+    guided_shift: bool = False
+    """guided: the look one step later, which knows the word (read alignments off with --shift then)."""
     reinforce: float = 1.0
     """Weight of the reward for where hard attention looked (focus hard)."""
+    doubly_stochastic: float = 0.0
+    """Weight of the penalty on cells of an image that a caption's looks pass over or dwell on (Xu et al. 2015)."""
     entropy: float = 0.01
     """Weight of the entropy that keeps hard attention from choosing too soon (focus hard)."""
+    flip: bool = False
+    """classify: mirror pictures left to right, half of the time."""
+    shift: int = 0
+    """classify: shift pictures by up to so many rows and columns of pixels."""
     batch_tokens: int = 4000
-    """Tokens in a batch, padding included, on the longer side."""
+    """Tokens in a batch, padding included, on the longer side; a picture counts as 16 of them."""
     accumulate: int = 1
     """Batches whose gradients make one step."""
     epochs: int = 20
@@ -212,7 +273,7 @@ class TrainingConfig:
     steps: int = 0
     """Most steps; 0 for as many as the epochs give."""
     precision: str = "float32"
-    """float32; tf32, which lets a GPU round the factors of its products to 10 bits; or bfloat16 (autocast)."""
+    """float32; tf32, coarser products on a GPU; bfloat16 (autocast); or auto: bfloat16 on a CPU that multiplies so."""
     average: str = "none"
     """Weight averaging: none, last (the mean of the last checkpoints), best (of the best ones) or ema (exponential)."""
     average_last: int = 5
@@ -224,13 +285,15 @@ class TrainingConfig:
     save_every: int = 1000
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
-    """What decides which model is best and when to stop: bleu (decoded) or loss."""
+    """What decides which model is best and when to stop: bleu (decoded), accuracy (classify) or loss."""
     patience: int = 5
     """Validations without a better score before training stops; 0 for never."""
     log_every: int = 50
     """Steps between lines in metrics.jsonl."""
     device: str = "auto"
     """auto, cpu, or cuda."""
+    graphs: bool = True
+    """On a GPU, record the kernels of a step once for each shape of a batch, and replay them (CUDA graphs)."""
 
 
 @dataclass(frozen=True)

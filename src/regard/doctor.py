@@ -40,8 +40,18 @@ def examine() -> list[Finding]:
             findings.append(Finding(f"GPU {index}", f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"))
     else:
         findings.append(Finding("GPU", "none that torch can use: training runs on the CPU"))
+    findings.append(Finding("training", _training()))
     findings.append(Finding("decoding", _decoding()))
     return findings
+
+
+def _training() -> str:
+    """Say what precision is the fastest that is safe to train in on the CPU."""
+    from regard.packed import multiplies_bfloat16
+
+    if multiplies_bfloat16():
+        return "the CPU multiplies in bfloat16: training.precision=auto takes it there"
+    return "the CPU does not multiply in bfloat16: training.precision=auto takes float32"
 
 
 def _decoding() -> str:

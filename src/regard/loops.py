@@ -6,20 +6,25 @@ gradient of such an operand step by step and add it up, reading and writing all 
 .. math:: \frac{\partial L}{\partial W} = \sum_t g_t x_t^\top = [g_1 \dots g_T] [x_1 \dots x_T]^\top
 
 Within `looping` each step keeps its `x_t` and `g_t`, and the right-hand side is one product at the end. On a CPU a
-matrix is laid out once, as its products are fastest. Outside of `looping`, and where nothing is learned, the functions
-below are the plain formulas that they stand for, which is also what they are tested against.
+matrix is laid out once, as its products are fastest. On a GPU, where a step takes as long as it has kernels, maps that
+read the same input become one product. Outside of `looping`, and where nothing is learned, the functions below are the
+plain formulas that they stand for, which is also what they are tested against.
 """
 
+import importlib.util
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from regard.masks import exact
 from regard.packed import Matrix
 from regard.shapes import Float, Tensor
 
@@ -35,7 +40,7 @@ def looping(steps: int, *memory: Tensor) -> Iterator[None]:
     if steps < 2 or not torch.is_grad_enabled():
         yield
         return
-    token = _current.set(_Loop(memory))
+    token = _current.set(Loop(memory))
     try:
         yield
     finally:
@@ -47,6 +52,21 @@ def is_looping() -> bool:
     return _current.get() is not None
 
 
+def current() -> "Loop | None":
+    """Return the loop that steps are taken in."""
+    return _current.get()
+
+
+@cache
+def runs_kernels(device: torch.device) -> bool:
+    """Say whether Triton's kernels run there: on NVIDIA's GPUs, and in Triton's interpreter, which tests use."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    if device.type != "cuda":
+        return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 # -- what a loop may do at every step ---------------------------------------------------------------------------------
 
 
@@ -55,12 +75,12 @@ def linear(
     weight: Float[Tensor, "O I"],
     bias: Float[Tensor, " O"] | None = None,
     add: Float[Tensor, "*N O"] | None = None,
+    spent: bool = False,
 ) -> Float[Tensor, "*N O"]:
-    """Apply a linear map, and add something to what it yields."""
+    """Apply a linear map, and add something to what it yields; what is `spent` may be overwritten by that."""
     loop = _current.get()
     if loop is not None:
-        tensors = (weight,) if bias is None else (weight, bias)
-        return loop.shared(_Map, *tensors).apply(inputs, *(() if add is None else (add,)))
+        return loop.map(inputs, (weight,) if bias is None else (weight, bias), add, spent)
     outputs = functional.linear(inputs, weight, bias)
     return outputs if add is None else add + outputs
 
@@ -69,8 +89,8 @@ class Linear(nn.Linear):
     """Torch's linear map, for use at every step of a loop."""
 
     def forward(self, input: Tensor, add: Tensor | None = None) -> Tensor:
-        """Apply it."""
-        return linear(input, self.weight, self.bias, add)
+        """Apply it, and add something that is of no other use: it may be overwritten."""
+        return linear(input, self.weight, self.bias, add, spent=True)
 
 
 def products(query: Float[Tensor, "B H T K"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
@@ -94,8 +114,8 @@ def bent(
 ) -> Float[Tensor, "B H T S"]:
     r"""Scores by a hidden layer: `v^\top \tanh(q + k)`, or without `vectors` the sum of its units."""
     loop = _current.get()
-    exact = keys.dtype not in HALF and not torch.is_autocast_enabled(keys.device.type)
-    if loop is not None and exact and loop.knows(keys):
+    whole = keys.dtype not in HALF and not torch.is_autocast_enabled(keys.device.type)
+    if loop is not None and (whole or keys.device.type == "cpu") and loop.knows(keys):
         v = keys.new_ones(1, keys.shape[-1]) if vectors is None else vectors
         return loop.shared(_Bent, keys, v).apply(query)
     hidden = torch.tanh(query[:, :, :, None] + keys[:, :, None])
@@ -109,21 +129,58 @@ def bent(
 # -- how their gradients wait -----------------------------------------------------------------------------------------
 
 
-class _Loop:
+class Loop:
     """One run over the steps: what is shared by them, by where it stands in memory."""
 
     def __init__(self, memory: tuple[Tensor, ...]) -> None:
         self._memory = {_key(tensor) for tensor in memory}
-        self._shared: dict[Any, _Shared] = {}
+        self._shared: dict[Any, Shared] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._siblings = _Siblings()
+        self._names: dict[Any, tuple[_Source, list[Tensor]]] = {}
+        """By place, a tensor and its other names."""
 
     def knows(self, tensor: Tensor) -> bool:
+        """Whether all steps look at it."""
         return _key(tensor) in self._memory
 
-    def shared(self, kind: "type[_Waiting]", *tensors: Tensor) -> "_Shared":
+    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """Make something that is the same for all steps at the first of them."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def shared(self, kind: "type[Waiting]", *tensors: Tensor) -> "Shared":
+        """Return the operation of a kind with these operands, which all steps share."""
         key = (kind, *map(_key, tensors))
         if key not in self._shared:
-            self._shared[key] = _Shared(kind, tensors)
+            self._shared[key] = Shared(kind, tensors)
         return self._shared[key]
+
+    def rename(self, tensor: Tensor, *names: Tensor) -> Tensor:
+        """Return a tensor, and remember others that are the same numbers, for `take`.
+
+        Who makes something that several will read gets a gradient from each by itself, and adds them up as it reads
+        them, where autograd would take a kernel for each.
+        """
+        self._names[tensor.data_ptr()] = _Source(tensor), list(names)
+        return tensor
+
+    def take(self, tensor: Tensor) -> Tensor:
+        """Return another name of a tensor, as long as there is one; then itself."""
+        source, names = self._names.get(tensor.data_ptr(), (None, []))
+        if source is None or not names or not tensor.is_contiguous() or not source.is_same(_Source(tensor)):
+            return tensor
+        return names.pop().view(tensor.shape)
+
+    def map(self, inputs: Tensor, tensors: tuple[Tensor, ...], add: Tensor | None, spent: bool) -> Tensor:
+        """Apply a linear map of a weight and perhaps a bias."""
+        if not runs_kernels(inputs.device):
+            return self.shared(_Map, *tensors).apply(inputs, *(() if add is None else (add,)))
+        if add is not None and spent:
+            return self.shared(_Onto, *tensors).apply(self.take(inputs), add)
+        found = self._siblings.map(self, inputs, tensors)
+        return found if add is None else found + add
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...]:
@@ -131,10 +188,60 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 
-_current: ContextVar[_Loop | None] = ContextVar("loop", default=None)
+_current: ContextVar[Loop | None] = ContextVar("loop", default=None)
 
 
-class _Waiting(ABC):
+class _Siblings:
+    """Maps that read the same input: found when the second of them does, and one product from then on."""
+
+    def __init__(self) -> None:
+        self._read: dict[Any, tuple[_Source, tuple[Tensor, ...]]] = {}
+        """By map, what it read last by itself, and its operands."""
+        self._led: dict[Any, list[tuple[Tensor, ...]]] = {}
+        """By the map that comes first, the operands of all that go together."""
+        self._ready: dict[Any, tuple[Any, _Source, Tensor]] = {}
+        """By map, which one led it, what was read for it, and what it yields."""
+
+    def map(self, loop: Loop, inputs: Tensor, tensors: tuple[Tensor, ...]) -> Tensor:
+        key, source = _key(tensors[0]), _Source(inputs)
+        if key in self._ready:
+            leader, read, yielded = self._ready.pop(key)
+            if read.is_same(source):
+                return yielded.view(*inputs.shape[:-1], -1)
+            self._led.pop(leader, None)  # what they read was the same by chance, like a first state of zeros
+        if key in self._led:
+            return self._together(loop, inputs, key, source)
+        self._find(key, source, tensors)
+        return loop.shared(_Map, *tensors).apply(loop.take(inputs))
+
+    def _together(self, loop: Loop, inputs: Tensor, key: Any, source: "_Source") -> Tensor:
+        maps = self._led[key]
+        shared = loop.shared(_Together, *(tensor for one in maps for tensor in one))
+        yielded = shared.apply_all(loop.take(inputs))
+        for one, part in zip(maps[1:], yielded[1:], strict=True):
+            self._ready[_key(one[0])] = key, source, part
+        return yielded[0]
+
+    def _find(self, key: Any, source: "_Source", tensors: tuple[Tensor, ...]) -> None:
+        others = [other for other, (read, _) in self._read.items() if other != key and read.is_same(source)]
+        if others:
+            self._led.setdefault(others[0], [self._read[others[0]][1]]).append(tensors)
+        self._read[key] = source, tensors
+
+
+class _Source:
+    """What a map reads: the same if it is the same numbers, and leads back to the same gradient."""
+
+    def __init__(self, inputs: Tensor) -> None:
+        base = inputs._base
+        self._kept = inputs if base is None else base  # so that its place is not used again
+        self._place = inputs.data_ptr(), inputs.numel(), inputs.requires_grad
+
+    def is_same(self, other: "_Source") -> bool:
+        return self._kept is other._kept and self._place == other._place
+
+
+class Waiting(ABC):
     """An operation with operands that all steps share, and what waits for their gradients."""
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -144,15 +251,18 @@ class _Waiting(ABC):
         """By step, what entered it, and the gradient of what left it."""
 
     @abstractmethod
-    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def run(self, *inputs: Tensor) -> tuple[Tensor | tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Take a step: what leaves it, and what is needed to go back."""
 
     @abstractmethod
-    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
-        """Go back over a step: the gradients of its inputs, of those that may be left out too."""
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        """Go back over a step: the gradients of its inputs, of those that may be left out too.
+
+        Where several tensors leave it, all but one may have no gradient.
+        """
 
     @abstractmethod
-    def collect(self) -> tuple[Tensor, ...]:
+    def collect(self) -> tuple[Tensor | None, ...]:
         """Return the gradients of the shared operands, when all steps have gone back."""
 
     def _keep(self, step: int, entered: Tensor, slope: Tensor) -> None:
@@ -164,13 +274,13 @@ class _Waiting(ABC):
         return torch.cat(entered, dim=dim), torch.cat(slopes, dim=dim)
 
 
-class _Shared:
+class Shared:
     """A handle on shared operands, alive as long as the loop.
 
     What waits must not know the ticket: they would be a circle that nothing frees.
     """
 
-    def __init__(self, kind: type[_Waiting], tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, kind: type[Waiting], tensors: tuple[Tensor, ...]) -> None:
         self._tensors = tensors
         self._waiting = kind(*(tensor.detach() for tensor in tensors))
         self._waiting.learned = any(tensor.requires_grad for tensor in tensors)
@@ -178,8 +288,14 @@ class _Shared:
         self._steps = 0
 
     def apply(self, *inputs: Tensor) -> Tensor:
+        """Take a step of an operation that yields one tensor."""
+        found: Tensor = self.apply_all(*inputs)  # type: ignore[assignment]
+        return found
+
+    def apply_all(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Take a step of one that yields several."""
         self._steps += 1
-        found: Tensor = _Step.apply(self._waiting, self._steps, self._ticket, *inputs)  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, ...] = _Step.apply(self._waiting, self._steps, self._ticket, *inputs)  # type: ignore[no-untyped-call]
         return found
 
 
@@ -187,7 +303,7 @@ class _Ticket(torch.autograd.Function):
     """Stands before all steps in the graph, so that on the way back its turn comes after all of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, waiting: _Waiting, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, waiting: Waiting, *tensors: Tensor) -> Tensor:
         ctx.waiting = waiting
         ctx.kinds = [tensor.dtype for tensor in tensors]
         ctx.set_materialize_grads(False)
@@ -198,41 +314,44 @@ class _Ticket(torch.autograd.Function):
     def backward(ctx: Any, _: None) -> tuple[Tensor | None, ...]:
         slopes = ctx.waiting.collect()
         ctx.waiting.kept = {}
-        return None, *(slope.to(kind) for slope, kind in zip(slopes, ctx.kinds, strict=True))
+        return None, *(None if slope is None else slope.to(kind) for slope, kind in zip(slopes, ctx.kinds, strict=True))
 
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, waiting: _Waiting, step: int, ticket: Tensor, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, waiting: Waiting, step: int, ticket: Tensor, *inputs: Tensor) -> Any:
         found, saved = waiting.run(*inputs)
         ctx.save_for_backward(*saved)
         ctx.waiting, ctx.step = waiting, step
         ctx.kinds = [part.dtype for part in inputs]
+        ctx.set_materialize_grads(isinstance(found, Tensor))
         return found
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = ctx.waiting.back(ctx.step, ctx.saved_tensors, slope)
-        return None, None, None, *(part.to(kind) for part, kind in zip(slopes, ctx.kinds, strict=False))
+    def backward(ctx: Any, *slopes: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(slope is None for slope in slopes):
+            return (None,) * (3 + len(ctx.kinds))
+        found = ctx.waiting.back(ctx.step, ctx.saved_tensors, *slopes)
+        return None, None, None, *(part.to(kind) for part, kind in zip(found, ctx.kinds, strict=False))
 
 
 # -- the operations ---------------------------------------------------------------------------------------------------
 
 
-def _as_multiplied(operand: Tensor) -> Tensor:
+def as_multiplied(operand: Tensor) -> Tensor:
     """Return an operand as a product of torch's own would take it, under autocast too."""
     device = operand.device.type
     cast = torch.is_autocast_enabled(device) and operand.dtype in (torch.float32, *HALF)
     return operand.to(torch.get_autocast_dtype(device)) if cast else operand
 
 
-class _Map(_Waiting):
+class _Map(Waiting):
     """`W x + b`, and what is added to it."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
-        self._weight = _as_multiplied(weight)
+        self._weight = as_multiplied(weight)
         self._bias = None if bias is None else bias.to(self._weight.dtype)
         self._there: Matrix | None = None
         self._back: Matrix | None = None
@@ -245,7 +364,8 @@ class _Map(_Waiting):
         found = self._there.map(entering, self._bias, added)
         return found.view(*inputs[0].shape[:-1], -1), (entering,)
 
-    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        slope: Tensor = slopes[0]
         steep = slope.to(self._weight.dtype).reshape(-1, self._weight.shape[0])
         if self._back is None:
             self._back = Matrix(self._weight.t(), len(steep))
@@ -259,18 +379,69 @@ class _Map(_Waiting):
         return (whole,) if self._bias is None else (whole, slopes.sum(dim=0))
 
 
-class _Products(_Waiting):
+class _Onto(_Map):
+    """The same, added to something where that stands."""
+
+    def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if self._bias is not None or inputs[1].dtype != self._weight.dtype:
+            return super().run(*inputs)
+        entering = inputs[0].to(self._weight.dtype).reshape(-1, self._weight.shape[1])
+        found = inputs[1].data  # a view, which autograd would not let be written to
+        found.view(len(entering), -1).addmm_(entering, self._weight.t())
+        return found, (entering,)
+
+
+class _Together(Waiting):
+    """Several maps of the same input: `W_1 x + b_1` and so on, where a bias may be missing."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        super().__init__()
+        self._weights = [tensor.dim() == 2 for tensor in tensors]
+        weights = [tensor for tensor in tensors if tensor.dim() == 2]
+        self._widths = [len(weight) for weight in weights]
+        self._map = _Map(torch.cat(weights), None if len(weights) == len(tensors) else self._all_biases(tensors))
+
+    def _all_biases(self, tensors: tuple[Tensor, ...]) -> Tensor:
+        after = (*tensors[1:], tensors[0])
+        pairs = [(one, two) for one, two in zip(tensors, after, strict=True) if one.dim() == 2]
+        return torch.cat([two if two.dim() == 1 else one.new_zeros(len(one)) for one, two in pairs])
+
+    def run(self, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        found, saved = self._map.run(*inputs)
+        return torch.split(found, self._widths, dim=-1), saved
+
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        self._map.learned = self.learned
+        like = next(slope for slope in slopes if slope is not None)
+        pairs = zip(slopes, self._widths, strict=True)
+        whole = [like.new_zeros(*like.shape[:-1], width) if slope is None else slope for slope, width in pairs]
+        return self._map.back(step, saved, torch.cat(whole, dim=-1))
+
+    def collect(self) -> tuple[Tensor | None, ...]:
+        found = [torch.split(whole, self._widths) for whole in self._map.collect()]
+        self._map.kept = {}
+        slopes: list[Tensor] = []
+        at = -1
+        for is_weight in self._weights:
+            at += is_weight
+            slopes.append(found[0 if is_weight else 1][at])
+        return tuple(slopes)
+
+
+class _Products(Waiting):
     """`q^T k` for all keys of a memory."""
 
     def __init__(self, keys: Tensor) -> None:
         super().__init__()
-        self._keys = _as_multiplied(keys)
+        self._keys = as_multiplied(keys)
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         query = inputs[0].to(self._keys.dtype)
         return query @ self._keys.transpose(-2, -1), (query,)
 
-    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        slope: Tensor = slopes[0]
+        slope = slope.to(self._keys.dtype)
         self._keep(step, saved[0], slope)
         return (slope @ self._keys,)
 
@@ -279,18 +450,20 @@ class _Products(_Waiting):
         return (slopes.transpose(-2, -1) @ queries,)
 
 
-class _Mixed(_Waiting):
+class _Mixed(Waiting):
     """Sums of a memory's values."""
 
     def __init__(self, values: Tensor) -> None:
         super().__init__()
-        self._values = _as_multiplied(values)
+        self._values = as_multiplied(values)
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         weights = inputs[0].to(self._values.dtype)
         return weights @ self._values, (weights,)
 
-    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        slope: Tensor = slopes[0]
+        slope = slope.to(self._values.dtype)
         self._keep(step, saved[0], slope)
         return (slope @ self._values.transpose(-2, -1),)
 
@@ -299,23 +472,24 @@ class _Mixed(_Waiting):
         return (weights.transpose(-2, -1) @ slopes,)
 
 
-class _Bent(_Waiting):
+class _Bent(Waiting):
     r"""`v^\top \tanh(q + k)` for all keys of a memory.
 
     With `s = σ(2q + 2k)` it is `2 v^\top s - \sum v`, since `\tanh x = 2 σ(2x) - 1`; torch's σ takes a CPU a sixth of
-    the time of its tanh. The slope of tanh is `4 s (1 - s)`.
+    the time of its tanh. The slope of tanh is `4 s (1 - s)`. Half precision is taken to float32.
     """
 
     def __init__(self, keys: Tensor, vectors: Tensor) -> None:
         super().__init__()
-        self._doubled, self._vectors = 2 * keys, vectors
+        self._doubled, self._vectors = 2 * exact(keys), exact(vectors)
         self._to_keys: Tensor | None = None
         self._to_vectors: Tensor | None = None
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        query = inputs[0]
+        query = exact(inputs[0])
         units = torch.add(self._doubled[:, :, None], query[:, :, :, None], alpha=2).sigmoid_()
-        return self._weigh(units), (units,)
+        with torch.autocast(query.device.type, enabled=False):
+            return self._weigh(units), (units,)
 
     def _weigh(self, units: Float[Tensor, "B H T S A"]) -> Float[Tensor, "B H T S"]:
         twice, whole = 2 * self._vectors, self._vectors.sum(dim=-1)[:, None, None]
@@ -323,7 +497,8 @@ class _Bent(_Waiting):
             return units @ twice[0] - whole
         return torch.einsum("bhtsa,ha->bhts", units, twice) - whole
 
-    def back(self, step: int, saved: tuple[Tensor, ...], slope: Tensor) -> tuple[Tensor, ...]:
+    def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
+        slope: Tensor = slopes[0]
         units = saved[0]
         steep = torch.addcmul(units, units, units, value=-1).mul_(slope[..., None])
         to_query = steep.sum(dim=-2).mul_(4 * self._vectors[:, None])

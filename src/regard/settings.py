@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import json
 import math
@@ -189,6 +190,7 @@ def _type_name(hint: Any) -> str:
     return names.get(hint, "a list of texts")
 
 
+@functools.cache
 def _lists() -> set[str]:
     return {setting.name for setting in describe() if setting.type == _type_name(tuple)}
 
@@ -225,6 +227,7 @@ def _shown(value: Any) -> str:
     return "(absent)" if value is None else str(value)
 
 
+@functools.cache
 def _field_helps(kind: type) -> dict[str, str]:
     """Find the string literal that follows each field in the class's source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]

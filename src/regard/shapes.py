@@ -1,7 +1,8 @@
 """One legend of tensor axes for the whole package, and the annotations that carry it.
 
 B batch, S source steps, T target steps, L layers, H heads, D width, A attention width, Q query width,
-K key width, V value width, W vocabulary (words), N any number of rows.
+K key width, V value width, W vocabulary (words), N any number of rows. Of images: C channels, h rows and w columns (of
+pixels or of cells; S = h·w cells then stand row by row).
 
 `Float[Tensor, "B T S"]` is jaxtyping's. It is checked while the tests run and costs nothing otherwise: where jaxtyping
 is not installed, the annotation is the bare `Tensor`.
@@ -9,6 +10,7 @@ is not installed, the annotation is the bare `Tensor`.
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -24,4 +26,14 @@ else:
 
         Bool = Float = Int = _Bare
 
-__all__ = ["Bool", "Float", "Int", "Tensor"]
+__all__ = ["Bool", "Float", "Int", "Place", "Tensor", "places"]
+
+Place = int | Tensor
+"""Where something stands in a sequence: a number, or one on the device, which the host need not know."""
+
+
+def places(first: Place, steps: int, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Return where `steps` that follow each other stand, the first of them at `first`."""
+    if isinstance(first, Tensor):
+        return first + torch.arange(steps, device=device, dtype=dtype)
+    return torch.arange(first, first + steps, device=device, dtype=dtype)

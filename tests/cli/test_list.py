@@ -11,6 +11,7 @@ import regard as package
 from regard import __version__
 from regard.cli import completion
 from regard.cli.list import KINDS, SETTINGS
+from regard.packed import multiplies_bfloat16
 from regard.settings import describe
 
 
@@ -62,7 +63,8 @@ def test_the_doctor_tells_versions_and_devices(regard):
     assert (ran.code, ran.err) == (0, "")
     found = dict(line.split(maxsplit=1) for line in ran.lines)
     assert found["regard"] == __version__
-    assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU"} <= {*found}
+    assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU", "decoding"} <= {*found}
+    assert ("takes it there" if multiplies_bfloat16() else "takes float32") in found["training"]
 
 
 def test_the_doctor_says_how_to_get_what_is_missing(regard, monkeypatch):

@@ -69,3 +69,11 @@ def test_a_dropped_unit_gets_no_gradient(ones, variational):
 
 def test_it_follows_the_precision_it_is_given(ones):
     assert Dropout(0.5).train()(ones.to(torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_what_is_added_to_keeps_its_precision(ones):
+    dropout, fine = Dropout(0.5).train(), ones + 1e-5
+    torch.manual_seed(7)
+    added = dropout(ones.to(torch.bfloat16), fine)
+    torch.manual_seed(7)
+    assert torch.equal(added, fine + dropout(ones))

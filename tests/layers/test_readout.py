@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.readout import Bare, Maxout, Tanh, readouts
+from regard.layers.readout import Bare, Maxout, Sum, Tanh, readouts
 
 B, T = 2, 3
 STATE, WORD, CONTEXT, WIDTH = 5, 7, 11, 13
@@ -43,6 +43,18 @@ def test_tanh_is_the_attentional_vector(parts):
             joined = torch.cat([part[b, t] for part in parts])
             torch.testing.assert_close(found[b, t], torch.tanh(readout.W_c.weight @ joined))
     assert [name for name, _ in readout.named_parameters()] == ["W_c.weight"]
+
+
+def test_sum_is_the_deep_output(parts):
+    """Xu et al. 2015, equation 7: E y + L_h h + L_z z, here with a map of E y too."""
+    readout = made(Sum)
+    L_h, L_y, L_z = readout.L.weight.split([STATE, WORD, CONTEXT], dim=1)
+    state, word, context = parts
+    found = readout(parts)
+    for b in range(B):
+        for t in range(T):
+            torch.testing.assert_close(found[b, t], L_y @ word[b, t] + L_h @ state[b, t] + L_z @ context[b, t])
+    assert [name for name, _ in readout.named_parameters()] == ["L.weight"]
 
 
 def test_none_is_the_state_itself(parts):

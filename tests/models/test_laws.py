@@ -36,7 +36,7 @@ REFUSALS = (
     "The looking-back decoder looks after its step, and with model.decoder.readout=none nothing would read what it saw",
     *(
         f"The {kind} decoder reads something of a source at every step, and model.encoder.kind=none has none"
-        for kind in ("bahdanau", "conditional", "gnmt")
+        for kind in ("bahdanau", "conditional", "gnmt", "xu")
     ),
 )
 """How the reasons begin for which a combination below may be refused; any other refusal is a bug."""

@@ -13,7 +13,15 @@ from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
-from regard.training.auxiliary import SMALLEST, check_looks, coverage_loss, disagreement, guided_loss, reinforce
+from regard.training.auxiliary import (
+    SMALLEST,
+    check_looks,
+    coverage_loss,
+    disagreement,
+    guided_loss,
+    one_step_later,
+    reinforce,
+)
 from regard.training.loss import batch_loss
 from regard.training.objective import Objective
 from regard.training.progress import Silent
@@ -297,3 +305,12 @@ def test_the_best_are_unknown_without_a_validation(tmp_path, monkeypatch):
         "training.average=best goes by validations, and there is no validation corpus: give data.valid, or set "
         "training.average=last."
     )
+
+
+def test_links_one_step_later():
+    links = torch.tensor([[0, 0, 4], [0, 2, 1], [-1, -1, -1], [1, 1, 3]])
+    assert one_step_later(links, 3).tolist() == [[0, 1, 4], [-1, -1, -1], [-1, -1, -1], [1, 2, 3]]
+    looks = torch.full((2, 3, 1, 1, 5), 0.01)
+    looks[0, 1, 0, 0, 4] = looks[1, 2, 0, 0, 3] = 1.0
+    assert guided_loss(looks, one_step_later(links, 3), -1, -1) == 0
+    assert guided_loss(looks, links, -1, -1) > 10

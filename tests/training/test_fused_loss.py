@@ -65,6 +65,22 @@ def test_under_autocast_products_are_in_half_precision():
     torch.testing.assert_close(ours, right, rtol=0.02, atol=0.05)
 
 
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
+def test_a_target_that_is_none_costs_nothing(wanted):
+    output, features, targets = given()
+    real = torch.ones(len(targets), dtype=torch.bool)
+    real[[2, 9]] = False  # of both passes
+    expected = output_loss(output, features[real], targets[real], wanted)
+    loss = output_loss(output, features, targets.masked_fill(~real, -1), wanted)
+    torch.testing.assert_close(loss.total, expected.total)
+    torch.testing.assert_close(loss.smoothed, expected.smoothed)
+    torch.testing.assert_close(loss.nll[real], expected.nll)
+    assert (loss.nll[~real] == 0).all()
+    places = (features, output.weight, output.bias)
+    for ours, right in zip(*(torch.autograd.grad(one.total, places) for one in (loss, expected)), strict=True):
+        torch.testing.assert_close(ours, right)
+
+
 def test_no_tokens_cost_nothing():
     output, features, targets = given()
     loss = output_loss(output, features[:0], targets[:0], Wanted(0.1, 0.0))
@@ -83,7 +99,9 @@ for kind, close in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
         for wanted in (Wanted(0.0, 0.0), Wanted(0.1, 0.0), Wanted(0.0, 3.0), Wanted(0.2, 5.0)):
             logits = (5 * torch.randn(6, width)).to(kind).to(DEVICE)
             logits[1, :3] = 300.0
-            targets = torch.randint(width, (3,)).repeat(2).to(DEVICE)
+            targets = torch.randint(width, (3,))
+            targets[2] = -1
+            targets = targets.repeat(2).to(DEVICE)
             right = fused_loss.plain_rows(logits.clone(), targets, wanted)
             ours = loss_kernel.rows(logits.clone(), targets, wanted)
             for one, other in zip(ours, right, strict=True):
@@ -105,3 +123,16 @@ def test_the_kernel_is_the_plain_version_on_a_gpu():
 def test_hostile_logits_stay_finite():
     rows = plain_rows(torch.tensor([[1e30, -1e30, 0.0], [0.0, 1e4, -1e4]]), torch.tensor([0, 1]), Wanted(0.0, 2.0))
     assert rows.slopes.isfinite().all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_word_that_is_next_to_impossible_costs_what_it_costs(smoothing):
+    """Its probability is zero in float32, and its logarithm is not."""
+    output, features, targets = given()
+    nn.init.normal_(output.weight, std=300.0)
+    logits = output(features).detach()
+    loss = output_loss(output, features, targets, Wanted(smoothing, 0.0))
+    right = nn.functional.cross_entropy(logits, targets, reduction="none")
+    assert right.max() > 200
+    torch.testing.assert_close(loss.nll, right)
+    torch.testing.assert_close(loss.total, cross_entropy(logits, targets, smoothing).total)

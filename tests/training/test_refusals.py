@@ -164,7 +164,7 @@ def test_two_processes_in_one_folder(begun):
 
 
 def test_bad_data_leaves_nothing_behind(tmp_path, monkeypatch):
-    def bad(config, folder, sources, reporter):
+    def bad(config, folder, sources, reporter, few_shapes):
         (folder / "source.model").write_text("half a tokenizer")
         raise DataError("train.de:3: empty.")
 
@@ -270,7 +270,7 @@ def test_texts_with_more_places_than_are_learned_are_refused_before_the_first(mo
         ({"average": "emma"}, "No weight averaging named 'emma'. Did you mean 'ema'? (regard list averages shows all)"),
         (
             {"precision": "bfloat"},
-            "training.precision is 'bfloat'; it must be one of float32, tf32, bfloat16. Did you mean 'bfloat16'?",
+            "training.precision is 'bfloat'; it must be one of float32, tf32, bfloat16, auto. Did you mean 'bfloat16'?",
         ),
         ({"metric": "ter"}, "training.metric is 'ter'; it must be one of bleu, loss."),
         ({"device": "gpu"}, "training.device is 'gpu'; it must be one of auto, cpu, cuda."),

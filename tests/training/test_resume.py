@@ -10,6 +10,9 @@ import tiny_run
 import torch
 from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
+from regard.settings import read_toml
+from regard.training import checks
+
 STEPS = 9
 
 # Every schedule, optimizer and average occurs, with every other at least once where that could matter.
@@ -196,6 +199,20 @@ def test_tf32_is_float32_without_a_gpu(tmp_path):
     plain, coarse = (contents(tmp_path / precision)["model.safetensors"] for precision in ("float32", "tf32"))
     assert plain == coarse
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_auto_is_what_the_cpu_multiplies_in_and_stays_that_elsewhere(tmp_path, monkeypatch, native):
+    monkeypatch.setattr(checks, "multiplies_bfloat16", lambda: native)
+    config = settings(precision="auto", epochs=1)
+    with pytest.raises(Killed):
+        train(config, tmp_path / "part", reporter=Listener(3, killed))
+    monkeypatch.setattr(checks, "multiplies_bfloat16", lambda: not native)  # it goes on on another machine
+    train(config, tmp_path / "part", resume=True)
+    found = "bfloat16" if native else "float32"
+    assert read_toml(tmp_path / "part/config.toml").training.precision == found
+    train(settings(precision=found, epochs=1), tmp_path / "whole")
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
 
 
 def test_bfloat16_resumes_too(tmp_path):

@@ -27,10 +27,12 @@ from regard.attention.heads import Heads, repeat
 from regard.attention.onward import go_on, pick_heads
 from regard.attention.positions.base import Position
 from regard.attention.score.additive import HiddenLayer
+from regard.attention.score.dot import Dot
+from regard.attention.score.general import General
 from regard.attention.score.scaled_dot import ScaledDot
-from regard.loops import mixed
-from regard.masks import erase
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.loops import current, mixed
+from regard.masks import erase, exact
+from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
 """Positions of queries, and of the keys that each of them has scored."""
@@ -77,7 +79,7 @@ class Attention(nn.Module):
 
     # -- what can be looked at ----------------------------------------------------------------------------------------
 
-    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], first: int = 0) -> Memory:
+    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], first: Place = 0) -> Memory:
         """Make keys and values of states, once; the first of them stands at position `first` of its sequence.
 
         Padding is erased rather than trusted: a weight of zero on a state that is not finite would still be NaN.
@@ -100,6 +102,14 @@ class Attention(nn.Module):
         real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return memory.extended(self.remember(states, real, first=memory.mask.shape[1]))
 
+    def enter(self, memory: Memory, states: Float[Tensor, "B 1 D"], at: Int[Tensor, ""]) -> Memory:
+        """Put a state where there is room for it in a memory, in place."""
+        real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        new = self.remember(states, real, first=at)
+        memory.keys.index_copy_(2, at[None], new.keys)
+        memory.values.index_copy_(2, at[None], new.values)
+        return memory
+
     # -- looking ------------------------------------------------------------------------------------------------------
 
     @property
@@ -107,19 +117,38 @@ class Attention(nn.Module):
         """Whether each look needs the one before."""
         return self.focus.goes_on or self.coverage is not None
 
+    @property
+    def steady(self) -> bool:
+        """Whether each look is computed as all others are, without asking the device how far to look."""
+        return not (self.one_by_one or self._picks() or isinstance(self.focus, Monotonic) or self.pruned)
+
     def forward(
         self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry | None = None, look: bool = True
     ) -> Attended:
         """Look at the memory with every query; `carry` is what the looks before left, if there were any.
 
-        Without `look`, weights are made only where they are needed on the way.
+        Without `look`, weights are made only where they are needed on the way. There may be several rows of queries,
+        one after the other, for each of a memory that a steady attention looks at.
         """
         carry = Carry() if carry is None else carry
+        if len(query) > len(memory.mask):
+            return self._together(query, memory, carry, look)
         if self.one_by_one:
             return self._one_by_one(query, memory, carry)
         looked = self._look(query, memory, carry, look)
         after = Carry(carry.position + query.shape[1])
         return Attended(self._join(looked.context), _in_order(looked.weights), after, _extras(looked.focused))
+
+    def _together(self, query: Float[Tensor, "R T Q"], memory: Memory, carry: Carry, look: bool) -> Attended:
+        """Let all rows that look at the same memory look at once; where a query stands makes no difference there."""
+        steps = query.shape[1]
+        attended: Attended = self(query.reshape(len(memory.mask), -1, query.shape[2]), memory, carry, look)
+        weights = (
+            None
+            if attended.weights is None
+            else attended.weights.reshape(len(query), steps, *attended.weights.shape[2:])
+        )
+        return Attended(attended.context.reshape(len(query), steps, -1), weights, Carry(carry.position + steps))
 
     def _one_by_one(self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry) -> Attended:
         batch, size = memory.mask.shape
@@ -159,10 +188,15 @@ class Attention(nn.Module):
             return self._look_around(query, queries, memory, carry, look)
         if isinstance(self.focus, Monotonic) and not self.training:
             return self._look_onward(queries, memory, carry)
+        if not look and self._is_step(queries, memory, carry):
+            return self._look_in_step(queries, memory)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
-        if not look and isinstance(self.score, HiddenLayer) and self._additive() and fused.usable(queries, memory.keys):
+        additive = not look and self._additive(carry) and fused.usable(queries, memory.keys)
+        if additive and isinstance(self.score, HiddenLayer):
             return self._look_additively(self.score, queries, memory, carry)
+        if isinstance(carry.position, Tensor):  # no reach is short where the host does not know how far it is
+            return self._look_at_all(queries, memory, carry)
         cuts = self.reach.blocks(carry.position, queries.shape[2], memory.mask.shape[1], queries.device)
         if not cuts:
             return self._look_at_all(queries, memory, carry)
@@ -171,16 +205,16 @@ class Attention(nn.Module):
     def _look_at_all(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
         """Look at every key with every query."""
         heads, steps = queries.shape[1:3]
-        allowed, places = memory.mask[:, None, None], None
+        allowed, pair = memory.mask[:, None, None], None
         if not self.reach.sees_all or self._adds_positions():
-            at = torch.arange(carry.position, carry.position + steps, device=queries.device)
-            places = at, torch.arange(memory.mask.shape[1], device=queries.device)[None]
-            pairs = self.reach.allowed(*places)
+            at = places(carry.position, steps, queries.device)
+            pair = at, torch.arange(memory.mask.shape[1], device=queries.device)[None]
+            pairs = self.reach.allowed(*pair)
             allowed = allowed if pairs is None else allowed & pairs
         scores = self.score(queries, repeat(memory.keys, heads))
-        focused = self._focused(scores, queries, places, allowed, carry)
+        focused = self._focused(scores, queries, pair, allowed, carry)
         context = mixed(focused.weights.to(memory.values.dtype), repeat(memory.values, heads))
-        return _Looked(self._with_places(context, focused, places), focused.weights, focused)
+        return _Looked(self._with_places(context, focused, pair), focused.weights, focused)
 
     def _look_in_blocks(
         self,
@@ -193,7 +227,7 @@ class Attention(nn.Module):
         """Look block by block: what no query of a block may look at is never computed."""
         batch, heads, steps, _ = queries.shape
         size = memory.mask.shape[1]
-        at = torch.arange(carry.position, carry.position + steps, device=queries.device)
+        at = places(carry.position, steps, queries.device)
         # Scores and keys of each query, cut after cut.
         found, keys, pairs = [], [], []
         for i, blocks in enumerate(cuts):
@@ -268,6 +302,7 @@ class Attention(nn.Module):
     ) -> _Looked:
         """Look at each query's own window: its keys are gathered, and the rest is never computed."""
         assert isinstance(self.reach, LocalReach)
+        assert isinstance(carry.position, int)
         batch, heads, steps, _ = queries.shape
         positions, allowed, factor = self.reach.window(query, memory.mask, carry.position)
         positions = positions.clamp(0, memory.mask.shape[1] - 1)
@@ -302,31 +337,58 @@ class Attention(nn.Module):
         steps, device = queries.shape[2], queries.device
         allowed = memory.mask[:, None, None]
         if not self.reach.sees_all:
-            at = torch.arange(carry.position, carry.position + steps, device=device)
+            at = places(carry.position, steps, device)
             pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
             allowed = allowed if pairs is None else allowed & pairs
         keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
         # A GPU would have to be waited for to know.
         if device.type == "cpu" and allowed.all():
-            return _Looked(functional.scaled_dot_product_attention(queries, keys, values), None)
+            return _Looked(_scaled_dot_product(queries, keys, values, None), None)
         # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
         some = allowed.any(dim=-1, keepdim=True)
-        seen = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed | ~some)
+        seen = _scaled_dot_product(queries, keys, values, allowed | ~some)
         return _Looked(seen if device.type == "cpu" and some.all() else seen.masked_fill(~some, 0.0), None)
 
-    def _additive(self) -> bool:
+    def _additive(self, carry: Carry) -> bool:
         """Whether the fused additive attention computes the same, with a score that it knows."""
         plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
-        return plain_reach and type(self.focus) is Softmax and not self._adds_positions()
+        known = not self.reach.causal or isinstance(carry.position, int)
+        return plain_reach and known and type(self.focus) is Softmax and not self._adds_positions()
+
+    def _is_step(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
+        """Whether this is one of a decoder's steps, which have kernels of their own."""
+        scored = isinstance(self.score, HiddenLayer | Dot | General)
+        return scored and self._additive(carry) and not self.reach.causal and fused.is_step(queries, *memory[:2])
+
+    def _look_in_step(self, queries: Float[Tensor, "B H 1 Q"], memory: Memory) -> _Looked:
+        vectors = None
+        score, loop = self.score, current()
+        assert loop is not None
+        if isinstance(score, HiddenLayer):
+            units = score.units(queries)
+            # The same tensor at every step: its gradient is made once.
+            vectors = loop.once(self, lambda: self._weighing(score, units))
+        else:
+            assert isinstance(score, Dot | General)
+            units = self._cooled(score.asked(queries))
+        return _Looked(fused.step(units, *memory[:3], vectors), None)
+
+    def _weighing(self, score: HiddenLayer, units: Float[Tensor, "B H T A"]) -> Float[Tensor, "H A"]:
+        """How much units weigh, cooled."""
+        vectors = score.vectors()
+        vectors = torch.ones(units.shape[1::2], device=units.device) if vectors is None else vectors
+        return self._cooled(vectors[None, :, None])[0, :, 0]
 
     def _look_additively(
         self, score: HiddenLayer, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry
     ) -> _Looked:
-        units, vectors = score.units(queries), score.vectors()
+        units = score.units(queries)
         keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
-        vectors = torch.ones(units.shape[1::2], device=units.device) if vectors is None else vectors
-        cooled = self._cooled(vectors[None, :, None])[0, :, 0]
-        position = carry.position if self.reach.causal else None
+        cooled = self._weighing(score, units)
+        position = None
+        if self.reach.causal:
+            assert isinstance(carry.position, int)
+            position = carry.position
         return _Looked(fused.additive_attention(units, keys, cooled, values, memory.mask, position), None)
 
     def _cooled(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
@@ -339,7 +401,20 @@ class Attention(nn.Module):
             keep = torch.ones(contexts.shape[1], dtype=contexts.dtype, device=contexts.device)
             keep[list(self.pruned)] = 0.0
             contexts = contexts * keep[:, None, None]
-        return contexts[:, 0] if self.heads is None else self.heads.join(contexts)
+        return contexts.squeeze(1) if self.heads is None else self.heads.join(contexts)
+
+
+def _scaled_dot_product(
+    queries: Float[Tensor, "B H T K"],
+    keys: Float[Tensor, "B H S K"],
+    values: Float[Tensor, "B H S V"],
+    allowed: Bool[Tensor, "B 1 #T S"] | None,
+) -> Float[Tensor, "B H T V"]:
+    """Attend by torch's own kernel; to learn on a CPU in float32: back in half it is eight times slower."""
+    if not (queries.device.type == "cpu" and torch.is_grad_enabled()):
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+    with torch.autocast("cpu", enabled=False):
+        return functional.scaled_dot_product_attention(exact(queries), exact(keys), exact(values), attn_mask=allowed)
 
 
 def join_extras(steps: list[Extras]) -> Extras:

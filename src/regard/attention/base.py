@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.registry import Registry
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Place, Tensor
 
 
 class Memory(NamedTuple):
@@ -37,7 +37,7 @@ class Memory(NamedTuple):
 class Carry(NamedTuple):
     """What a look leaves for the next one of the same sequence."""
 
-    position: int = 0
+    position: Place = 0
     """Where the next query stands in its sequence."""
     last: Float[Tensor, "B H S"] | None = None
     """The weights of the last look, or the place where it ended; kept for a focus that goes on from there."""

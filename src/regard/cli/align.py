@@ -31,7 +31,7 @@ def align(
     shift: Shift = False,
     reverse_model: ReverseModel = None,
     symmetrise: Symmetrise = None,
-    batch: Batch = 64,
+    batch: Batch = None,
     device: Device = "auto",
 ) -> None:
     """Align the words of sentence pairs by where a model looks.

@@ -1,9 +1,11 @@
 """`regard data`."""
 
 import json
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.data.pair import Pair
+    from regard.data.scenes import Scene
 
 
 def data(
@@ -34,13 +37,34 @@ def data(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSONL instead of TSV.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Read everything and print only what it amounts to.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of scenes: write pictures, captions and questions here.", show_default=False
+        ),
+    ] = None,
+    pixels: Annotated[
+        int | None, typer.Option(metavar="N", help="Of scenes: height and width, 32 to 128.  [default: 64]")
+    ] = None,
 ) -> None:
     """Print a corpus as TSV, or check it.
 
     A line is source TAB target, and TAB gold alignment where there is one: what --data reads. A corpus of plain text is
-    printed as it is, one text a line.
+    printed as it is, one text a line. Of the embedded pictures (scenes), captions and questions are printed.
     """
     check_at_least(1, size=size)
+    from regard.data.pictures import open_scenes
+
+    if len(parts) == 1 and parts[0].partition(":")[0] == "scenes":
+        if reverse:
+            raise DataError("scenes are pictures, and --reverse is for pairs: leave it out.")
+        sized = any(detail.isdecimal() for detail in parts[0].split(":"))
+        given = parts[0] if size is None or sized else f"{parts[0]}:{size}"
+        scenes = open_scenes(given, split, seed, 64 if pixels is None else pixels)
+        _show_scenes(scenes.name, islice(map(scenes.scene, range(len(scenes))), size), out, as_json, check)
+        return
+    if out is not None or pixels is not None:
+        raise DataError("--out and --pixels are for scenes, which are pictures: leave them out.")
     from regard.data.corpus import open_corpus
     from regard.data.embedded import corpora
 
@@ -59,6 +83,20 @@ def data(
             print(pair.target)
         else:
             print(_record(pair) if as_json else _row(pair, corpus.name, number))
+
+
+def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json: bool, check: bool) -> None:
+    from regard.data.scenes import export
+
+    if out is not None:
+        count = export.export(scenes, out)
+        print(f"{out}: {count:,} pictures, captions.tsv, questions.tsv, scenes.jsonl", file=sys.stderr)
+    elif check:
+        print(export.summary(name, scenes))
+    else:
+        for scene in scenes:
+            rows = [export.to_json(scene)] if as_json else [*export.caption_rows(scene), *export.question_rows(scene)]
+            print("\n".join(rows))
 
 
 def _record(pair: "Pair") -> str:

@@ -59,7 +59,7 @@ def evaluate(
         str, typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.")
     ] = "test",
     beam: Beam = None,
-    batch: Batch = 64,
+    batch: Batch = None,
     set_: Search = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[

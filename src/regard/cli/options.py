@@ -39,7 +39,9 @@ Fast = Annotated[
     bool,
     typer.Option("--fast", help="On a CPU: products in int8, and only words that training saw go with the source's."),
 ]
-Batch = Annotated[int, typer.Option(metavar="N", help="Sentences searched at once.")]
+Batch = Annotated[
+    int | None, typer.Option(metavar="N", help="Sentences searched at once: 64, and more on a GPU, unless given.")
+]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
 Data = Annotated[
     str | None,

@@ -16,7 +16,7 @@ def translate(
     n_best: Annotated[
         int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
     ] = 1,
-    batch: Batch = 64,
+    batch: Batch = None,
     fast: Fast = False,
     set_: Search = None,
     device: Device = "auto",

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from regard.data.cache import TokenCache
 from regard.data.vocabulary import BOS, PAD
@@ -13,15 +14,29 @@ from regard.shapes import Bool, Int, Tensor
 
 _WINDOW: Final = 1 << 17
 """Pairs that are sorted by length together. Smaller is more random, larger leaves less padding."""
+PICTURE: Final = 16
+"""Tokens that a picture counts as when batches are filled: to read one takes longer than to read a word."""
+IGNORED: Final = -1
+"""Stands in `tokens_out` where a filled batch has nothing to be written."""
+
+
+class Shape(NamedTuple):
+    """Sizes of a batch."""
+
+    rows: int
+    source: int
+    target: int
+    links: int
 
 
 class Batch(NamedTuple):
-    """Sentence pairs as tensors. Masks are true where there is a token.
+    """Sentence pairs as tensors, or pictures and what is said of them. Masks are true where there is a token.
 
     The decoder reads `tokens_in` (the beginning mark, then the text), to write `tokens_out` (the text, then the end).
     """
 
-    source: Int[Tensor, "B S"]
+    source: Tensor
+    """Tokens B×S; or features of regions B×S×D; or pixels B×h×w×C (uint8), whose mask is one true column."""
     source_mask: Bool[Tensor, "B S"]
     tokens_in: Int[Tensor, "B T"]
     tokens_out: Int[Tensor, "B T"]
@@ -35,6 +50,8 @@ class Batch(NamedTuple):
     """Where the target mask is true, counted row after row: to ask a mask on a GPU would be to wait for it."""
     lengths: Int[Tensor, " B"] | None = None
     """Source tokens of each pair. It stays on the host, which is who asks for it (`pack_padded_sequence`)."""
+    is_filled: bool = False
+    """Whether it was `filled` up; the pairs themselves are as many as `rows`."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
@@ -57,18 +74,73 @@ class Batch(NamedTuple):
         )
 
     def at_tokens(self, values: Tensor) -> Tensor:
-        """Return what `values` (B T …) has at the tokens to be written, row after row (N …), without the padding."""
+        """Return what `values` (B T …) has at the tokens to be written, row after row (N …), without the padding.
+
+        A filled batch keeps its padding, where `tokens_out` is IGNORED.
+        """
+        if self.is_filled:
+            return values.flatten(0, 1)
         return values[self.target_mask] if self.written is None else values.flatten(0, 1)[self.written]
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many tokens are to be written: what its summed loss is divided by."""
+        return int(self.target_mask.sum())
+
+    def regular(self, batch_tokens: int) -> "Batch":
+        """Fill it up to one of few shapes."""
+        return self.filled(few_shape(self.shape, batch_tokens))
+
+    def filled(self, shape: Shape) -> "Batch":
+        """Add rows and columns that hold nothing, on the host, until the batch has a shape.
+
+        An added row has a source of one token, so that there is something to look at, and no target. Of links there
+        are as many as `shape` says, those added with a sentence of -1.
+        """
+        rows, source, target = (new - old for new, old in zip(shape[:3], self.shape[:3], strict=True))
+        read, write = (0, source, 0, rows), (0, target, 0, rows)
+        further = (0, 0) * (self.source.dim() - 2)  # of pixels or features, none are added
+        source_mask = functional.pad(self.source_mask, read)
+        source_mask[len(self.source) :, 0] = True
+        target_mask = functional.pad(self.target_mask, write)
+        tokens_out = functional.pad(self.tokens_out, write).masked_fill_(~target_mask, IGNORED)
+        return Batch(
+            functional.pad(self.source, (*further, *read), value=PAD),
+            source_mask,
+            functional.pad(self.tokens_in, write, value=PAD),
+            tokens_out,
+            target_mask,
+            self.rows,
+            None
+            if self.links is None
+            else functional.pad(self.links, (0, 0, 0, shape.links - len(self.links)), value=-1),
+            None,
+            None if self.lengths is None else functional.pad(self.lengths, (0, rows), value=1),
+            is_filled=True,
+        )
+
+    def tensors(self) -> list[Tensor]:
+        """Return what there is on a device."""
+        parts = (self.source, self.source_mask, self.tokens_in, self.tokens_out, self.target_mask, self.links)
+        return [part for part in (*parts, self.written) if part is not None]
+
+    @property
+    def shape(self) -> Shape:
+        """How large it is."""
+        links = 0 if self.links is None else len(self.links)
+        rows, source = self.source.shape[:2]
+        return Shape(rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links)
 
 
 def twice(batch: Batch) -> Batch:
     """Return a batch that has each pair of another two times: all in their order, and all once more."""
     links, written, lengths = batch.links, batch.written, batch.lengths
     if links is not None:
-        pairs = torch.tensor([batch.source.shape[0], 0, 0])
-        links = torch.cat((links, links + pairs.to(links.device, non_blocking=True)))
+        again = links.clone()
+        again[:, 0] += batch.source.shape[0]
+        links = torch.cat((links, again.masked_fill_(links[:, :1] < 0, -1)))
     return Batch(
-        batch.source.repeat(2, 1),
+        batch.source.repeat(2, *[1] * (batch.source.dim() - 1)),
         batch.source_mask.repeat(2, 1),
         batch.tokens_in.repeat(2, 1),
         batch.tokens_out.repeat(2, 1),
@@ -77,6 +149,7 @@ def twice(batch: Batch) -> Batch:
         links,
         None if written is None else torch.cat((written, written + batch.tokens_out.numel())),
         None if lengths is None else lengths.repeat(2),
+        batch.is_filled,
     )
 
 
@@ -84,20 +157,27 @@ class BatchOrder:
     """Which pairs make up which batch of which epoch.
 
     A batch of B pairs whose longest text has L tokens, end mark included, has B·L <= batch_tokens; a pair that is
-    longer by itself is a batch of its own. Each epoch has every pair once.
+    longer by itself is a batch of its own. Each epoch has every pair once. With `few_shapes`, L is counted as
+    `rounded`: the batches, filled up to `few_shape`, then come in few shapes.
     """
 
     def __init__(
-        self, source_lengths: NDArray[Any], target_lengths: NDArray[Any], batch_tokens: int, seed: int
+        self,
+        source_lengths: NDArray[Any],
+        target_lengths: NDArray[Any],
+        batch_tokens: int,
+        seed: int,
+        few_shapes: bool = False,
     ) -> None:
         self._lengths = np.stack((source_lengths, target_lengths)).astype(np.int32)
         self._batch_tokens = batch_tokens
         self._seed = seed
+        self._few_shapes = few_shapes
 
     @classmethod
-    def of(cls, cache: TokenCache, batch_tokens: int, seed: int) -> "BatchOrder":
+    def of(cls, cache: TokenCache, batch_tokens: int, seed: int, few_shapes: bool = False) -> "BatchOrder":
         """Order the pairs of a cache."""
-        return cls(cache.source_lengths, cache.target_lengths, batch_tokens, seed)
+        return cls(cache.source_lengths, cache.target_lengths, batch_tokens, seed, few_shapes)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch, in order; each is rows of the cache.
@@ -118,6 +198,8 @@ class BatchOrder:
     def _fill(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Cut sorted rows into batches, each as large as it may be."""
         longest = self._lengths[:, rows].max(axis=0).astype(np.int64)
+        if self._few_shapes:
+            longest = _ROUNDED[longest] if longest[-1] < len(_ROUNDED) else np.vectorize(rounded)(longest)
         batches, start = [], 0
         while start < len(rows):
             most = max(1, self._batch_tokens // int(longest[start]))
@@ -129,6 +211,22 @@ class BatchOrder:
         return batches
 
 
+def rounded(length: int) -> int:
+    """Round a length up, by at most a quarter: to one of four between each power of two and the next."""
+    step = 1 << max(0, (length - 1).bit_length() - 3)
+    return -(-length // step) * step
+
+
+_ROUNDED = np.array([rounded(length) for length in range(513)])
+
+
+def few_shape(shape: Shape, batch_tokens: int) -> Shape:
+    """Return the shape that a batch of an order of few shapes is filled up to: rows follow from the lengths."""
+    source, target = rounded(shape.source), rounded(shape.target)
+    rows = max(shape.rows, batch_tokens // max(source, target))
+    return Shape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0)
+
+
 def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
     return np.argsort(random.random_raw(count), kind="stable")
 
@@ -136,6 +234,17 @@ def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
 def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str = "cpu") -> Batch:
     """Gather pairs of a cache into padded tensors, with their links if the cache was built with `links=True`."""
     source, source_mask = _gather(cache, 0, rows)
+    return _beside(cache, rows, source, source_mask).to(device)
+
+
+def make_picture_batch(cache: TokenCache, rows: NDArray[Any], pictures: NDArray[Any]) -> Batch:
+    """Put what is said in rows of a cache beside the pictures that it is said of: pixels, or features of regions."""
+    real = np.ones((len(rows), 1 if pictures.ndim == 4 else pictures.shape[1]), np.bool_)
+    return _beside(cache, rows, np.ascontiguousarray(pictures), real)
+
+
+def _beside(cache: TokenCache, rows: NDArray[Any], source: NDArray[Any], source_mask: NDArray[np.bool_]) -> Batch:
+    """Gather the targets of pairs whose sources are there."""
     tokens_out, target_mask = _gather(cache, 1, rows)
     tokens_in = np.full_like(tokens_out, PAD)
     tokens_in[:, 0] = BOS
@@ -151,7 +260,7 @@ def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str
         links=_gather_links(cache, rows),
         written=torch.from_numpy(np.flatnonzero(target_mask)),
         lengths=torch.from_numpy(source_mask.sum(axis=1)),
-    ).to(device)
+    )
 
 
 def _gather(cache: TokenCache, side: int, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

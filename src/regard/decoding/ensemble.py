@@ -129,9 +129,11 @@ class Ensemble(nn.Module):
         """Return the members' decoders, averaged in the given way."""
         return EnsembleDecoder([member.decoder for member in self.members], mean)
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> ReadByAll:
-        """Let each read the source in its own way."""
-        return ReadByAll.of([member.encode(source, mask) for member in self.members])
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> ReadByAll:
+        """Let each read the source in its own way; `lengths` as in `Seq2Seq.encode`."""
+        return ReadByAll.of([member.encode(source, mask, lengths) for member in self.members])
 
 
 def _split(encoded: Encoded) -> tuple[Encoded, ...]:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from regard.data.tokenizers.tagged import without_tag
 from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.folders import find_device, open_folders
+from regard.decoding.graphs import Graphs
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.native import Engines, in_threads, search_natively, together
 from regard.decoding.rules import limit
@@ -38,6 +40,12 @@ __all__ = ["Translation", "Translator", "banned_tokens", "batches", "find_device
 
 logger = logging.getLogger("regard")
 
+BATCH = 64
+"""Sentences of a batch, unless it is said how many."""
+LARGE_BATCH = 512
+"""On a GPU, which has little to do otherwise."""
+LARGE_MEMORY = 16 * 2**30
+"""Bytes that a GPU needs for those; with less, it gets a quarter as many."""
 FULL = 100
 """Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
 LISTED = 32
@@ -85,6 +93,7 @@ class Translator:
         self.longest = longest
         self.shortlist = shortlist
         self._engines = Engines()
+        self._graphs = Graphs()
 
     @classmethod
     def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
@@ -119,7 +128,7 @@ class Translator:
         beam: int | None = None,
         n_best: int = 1,
         prefix: Sequence[str] | None = None,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         candidates: int = 0,
         options: DecodingConfig | None = None,
         to: str | None = None,
@@ -131,7 +140,7 @@ class Translator:
         start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
         at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
         space alone has an empty translation. Without `look`, translations do not tell where the model looked, which
-        takes less time.
+        takes less time. `batch_size` is how many are searched at once: as many as the device likes, unless given.
 
         A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
         what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
@@ -153,7 +162,7 @@ class Translator:
 
         def read(batch: Sequence[int]) -> Encoded:
             source, mask = pad_sources([sources[rows[place]] for place in batch])
-            return self.model.encode(source.to(self.device), mask.to(self.device))
+            return self.model.encode(source.to(self.device), mask.to(self.device), mask.sum(dim=1))
 
         def ask(batch: Sequence[int]) -> Request:
             these = [rows[place] for place in batch]
@@ -166,7 +175,7 @@ class Translator:
                 candidates,
                 self._longest_written(),
                 self.model.decoder.most,
-                [_key(sources[row], starts[row]) for row in these],
+                None if options.method == "beam" else [_key(sources[row], starts[row]) for row in these],
                 self.tokenizers.target.decode,
                 look,
                 None if words is None else [words[row] for row in these],
@@ -175,18 +184,51 @@ class Translator:
         most = self._longest_written()
         longest = max((limit(options, most, len(sources[row]), starts[row]) for row in rows), default=1)
         engine = self._engines.find(self.model, options, candidates, longest)
-        for group in self._groups(lengths, fewer(batch_size, options, n_best), engine is not None):
+        batch_size = fewer(self._batch_size(batch_size), options, n_best)
+
+        def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
+            for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
+                row = rows[place]
+                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look)
+                yield
+
+        writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
+        for group in self._groups(lengths, batch_size, engine is not None):
             requests = [ask(batch) for batch in group]
             with self._ready():
                 if engine is None:
-                    hypotheses = search_for(self.decoder(options), read(group[0]), options, requests[0])
+                    read_lengths = [len(sources[rows[place]]) for place in group[0]]
+                    hypotheses = self._search(read(group[0]), options, requests[0], read_lengths, writing)
                 else:
                     begun = in_threads(lambda batch: self.model.decoder.start(read(batch)), group)
                     hypotheses = search_natively(engine, begun, options, requests)
-            for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
-                row = rows[place]
-                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown)
+            deque(writing, maxlen=0)
+            writing = write(group, hypotheses)
+        deque(writing, maxlen=0)
         return [found[row] for row in range(len(texts))]
+
+    def _search(
+        self,
+        encoded: Encoded,
+        options: DecodingConfig,
+        request: Request,
+        lengths: Sequence[int],
+        meanwhile: Iterator[None],
+    ) -> list[list[Hypothesis]]:
+        """Search by recorded steps where there is a GPU to replay them."""
+        decoder, found = self.decoder(options), None
+        if self.device.type == "cuda" and self._graphs.can(options, request):
+            found = self._graphs.search(decoder, encoded, options, request, lengths, meanwhile)
+        return search_for(decoder, encoded, options, request) if found is None else found
+
+    def _batch_size(self, asked: int | None) -> int:
+        """Return how many sentences make a batch."""
+        if asked is not None:
+            return asked
+        if self.device.type != "cuda":
+            return BATCH
+        room = torch.cuda.get_device_properties(self.device).total_memory
+        return LARGE_BATCH if room >= LARGE_MEMORY else LARGE_BATCH // 4
 
     @staticmethod
     def _groups(lengths: Sequence[int], batch_size: int, natively: bool) -> Sequence[list[list[int]]]:
@@ -216,7 +258,7 @@ class Translator:
         *,
         beam: int | None = None,
         n_best: int = 1,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         candidates: int = 0,
         options: DecodingConfig | None = None,
         to: str | None = None,
@@ -243,12 +285,12 @@ class Translator:
             ):
                 yield _on_one_line(translation)
 
-    def score(self, pairs: Iterable[Pair], batch_size: int = 64) -> list[list[float]]:
+    def score(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end mark last, given those before it."""
         sources, targets = self._encode_pairs(list(pairs))
         return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, look=False)]
 
-    def align(self, pairs: Iterable[Pair], batch_size: int = 64) -> list[AttentionTrace]:
+    def align(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[AttentionTrace]:
         """Return where the model looks while it is made to write the given targets."""
         self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
@@ -317,13 +359,16 @@ class Translator:
         return sources, [[*ids, EOS] for ids in targets]
 
     def _force(
-        self, sources: list[list[int]], targets: list[list[int]], batch_size: int, look: bool
+        self, sources: list[list[int]], targets: list[list[int]], batch_size: int | None, look: bool
     ) -> list[tuple[list[float], Tensor]]:
-        """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights."""
+        """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights.
+
+        What is kept of it is large: batches are no larger on a GPU.
+        """
         forced: dict[int, tuple[list[float], Tensor]] = {}
         decoder = self.decoder(self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        for rows in batches(lengths, batch_size):
+        for rows in batches(lengths, BATCH if batch_size is None else batch_size):
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 tokens, real = (part.to(self.device) for part in pad_sources([targets[row] for row in rows]))
@@ -338,12 +383,14 @@ class Translator:
                 forced[row] = (own.tolist(), looks)
         return [forced[row] for row in range(len(targets))]
 
-    def _translation(self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool) -> Translation:
+    def _translation(
+        self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool, look: bool
+    ) -> Translation:
         """Make the first hypothesis a translation that holds the others."""
         target = self.tokenizers.target
         every = []
         for hypothesis in best:
-            trace = self._trace(source, hypothesis)
+            trace = self._trace(source, hypothesis, look)
             written = target.decode(hypothesis.tokens)
             if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text
@@ -355,7 +402,7 @@ class Translator:
             every.append(Translation(written, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
 
-    def _trace(self, source: list[int], hypothesis: Hypothesis) -> AttentionTrace:
+    def _trace(self, source: list[int], hypothesis: Hypothesis, look: bool = True) -> AttentionTrace:
         source_side, target_side = self.tokenizers.source, self.tokenizers.target
         source = source if self.model.reads else []  # the end mark alone, which nothing has looked at
         return AttentionTrace(
@@ -368,8 +415,8 @@ class Translator:
                 tuple((target_side.pieces([token])[0], probability) for token, probability in step)
                 for step in hypothesis.candidates
             ),
-            source_words=tuple(source_side.words(source)),
-            target_words=tuple(target_side.words(hypothesis.tokens)),
+            source_words=tuple(source_side.words(source)) if look else (),
+            target_words=tuple(target_side.words(hypothesis.tokens)) if look else (),
             special=SPECIAL | frozenset(source_side.pieces(source_side.tag_ids)),
         )
 

@@ -27,7 +27,7 @@ def evaluate(
     data: str = "corpus",
     beam: int | None = None,
     options: DecodingConfig | None = None,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     edges: Sequence[int] = EDGES,
     to: str | None = None,
     group: bool = False,
@@ -80,7 +80,7 @@ def evaluate(
 
 
 def _translate(
-    translator: Translator, sources: Sequence[str], options: DecodingConfig, batch_size: int
+    translator: Translator, sources: Sequence[str], options: DecodingConfig, batch_size: int | None
 ) -> dict[str, str]:
     """Return what is written for each source; nobody looks at attention, so it is made only where a search needs it."""
     written: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _translate(
     return written
 
 
-def perplexity(translator: Translator, pairs: Sequence[Pair], batch_size: int = 64) -> Score:
+def perplexity(translator: Translator, pairs: Sequence[Pair], batch_size: int | None = None) -> Score:
     """Return how many tokens the model hesitates between, on average, when it is given all those before.
 
     It depends on what a token is, so it compares models with the same target tokenizer only.
@@ -116,7 +116,7 @@ def _by_source(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 def alignment(
     translator: Translator,
     pairs: Sequence[Pair],
-    batch_size: int = 64,
+    batch_size: int | None = None,
     reading: Reading | None = None,
     reverse: Translator | None = None,
 ) -> list[Score]:
@@ -140,7 +140,7 @@ def alignment(
 def align(
     translator: Translator,
     pairs: Iterable[Pair],
-    batch_size: int = 64,
+    batch_size: int | None = None,
     reading: Reading | None = None,
     reverse: Translator | None = None,
 ) -> Iterator[Links]:
@@ -163,7 +163,9 @@ def align(
             yield from (merged(*both, reading.symmetrise) for both in zip(found, turned, strict=True))
 
 
-def _links(translator: Translator, pairs: Sequence[Pair], batch_size: int, reading: Reading) -> list[Links] | None:
+def _links(
+    translator: Translator, pairs: Sequence[Pair], batch_size: int | None, reading: Reading
+) -> list[Links] | None:
     """Return the links of each pair; None for a model without attention."""
     traces = translator.align(pairs, batch_size)
     if not traces[0].weights.shape[0]:

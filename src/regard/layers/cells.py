@@ -6,8 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from regard.layers.gates import GRUGates, LSTMGates
-from regard.loops import HALF, is_looping, linear
+from regard.layers.gates import GRUGates, LSTMGates, by_hand, by_kernels, gru_step, lstm_step
+from regard.loops import linear
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
 
@@ -89,7 +89,9 @@ class GRU(Cell):
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
         """Take one step."""
         recurrent, width = self.recurrent(state.hidden), state.hidden.shape[-1]
-        if is_looping() and recurrent.dtype not in HALF:
+        if by_kernels(inputs, recurrent, state.hidden):
+            return CellState(gru_step(inputs, recurrent, state.hidden))
+        if by_hand(recurrent):
             return CellState(GRUGates.apply(inputs, recurrent, state.hidden))  # type: ignore[no-untyped-call]
         # Split, not sliced: going back, a split is one concatenation, a slice three kernels.
         input_rz, input_new = torch.split(inputs, [2 * width, width], dim=-1)
@@ -125,8 +127,10 @@ class LSTM(Cell):
         """Take one step; `transferred` is what else goes into the memory, past the gates (Cheng et al. 2016)."""
         assert state.memory is not None
         width = state.hidden.shape[-1]
+        if transferred is None and by_kernels(inputs, state.memory):
+            return CellState(*lstm_step(inputs, self.recurrent(state.hidden), state.memory))
         sums = self.recurrent(state.hidden, inputs)
-        if is_looping() and transferred is None and sums.dtype not in HALF:
+        if transferred is None and by_hand(sums):
             return CellState(*LSTMGates.apply(sums, state.memory))  # type: ignore[no-untyped-call]
         gates, new, emit = torch.split(sums, [2 * width, width, width], dim=-1)
         admit, forget = torch.sigmoid(gates).chunk(2, dim=-1)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -33,8 +34,10 @@ class Dropout(nn.Module):
         if not self.drops or (sequence.is_cuda and not self.variational):
             dropped = functional.dropout(sequence, self.rate) if self.drops else sequence
             return dropped if add is None else add + dropped
-        scales = self.scales(sequence)
-        return sequence * scales if add is None else torch.addcmul(add, sequence, scales)
+        if add is None:
+            return sequence * self.scales(sequence)
+        # Of one type: torch takes thirty times as long over a mixture.
+        return torch.addcmul(add, sequence.to(add.dtype), self.scales(add))
 
     def scales(self, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B #T D"]:
         """Draw the factors, 0 or 1/(1 - rate), that a loop over the steps can then apply one step at a time."""
@@ -46,16 +49,17 @@ class Dropout(nn.Module):
             drawn = torch.empty(shape, device=like.device, dtype=like.dtype).bernoulli_(1.0 - self.rate)
         else:
             drawn = _coins(shape, self.rate).to(like.dtype)
-        return drawn.div_(1.0 - self.rate)
+        return drawn.mul_(1.0 / (1.0 - self.rate))
 
 
 def _coins(shape: tuple[int, ...], rate: float) -> Float[Tensor, "B T D"]:
     """Draw ones, and zeros with a probability of `rate`, on a CPU.
 
     Torch would spend a 64-bit number on each, and a tenth of a Transformer's training. Here it is 16 bits of one: the
-    probability is right to 1 in 131,072.
+    probability is right to 1 in 131,072. NumPy draws them twice as fast as torch, whose generator gives the seed.
     """
     count = math.prod(shape)
-    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    bits = torch.from_numpy(np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.int16))
     lowest = round(rate * (1 << 16)) - (1 << 15)
-    return bits.view(torch.int16)[:count].to(torch.float32).ge_(lowest).view(shape)
+    return bits[:count].to(torch.float32).ge_(lowest).view(shape)

@@ -3,7 +3,7 @@
 from torch import nn
 
 from regard.attention.positions import Position
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Float, Int, Place, Tensor
 
 
 class Embedding(nn.Embedding):
@@ -23,7 +23,7 @@ class Embedding(nn.Embedding):
         """Most tokens of a sequence, where positions are learned; None for any number."""
         return None if self.position is None else self.position.longest
 
-    def forward(self, tokens: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T E"]:
+    def forward(self, tokens: Int[Tensor, "B T"], first: Place = 0) -> Float[Tensor, "B T E"]:
         """Look the tokens up; the first of them stands at position `first`."""
         embedded = super().forward(tokens)
         if self.scale != 1.0:

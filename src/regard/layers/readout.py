@@ -67,6 +67,26 @@ class Tanh(Readout):
         return torch.tanh(self.W_c(torch.cat(tuple(parts), dim=-1)))
 
 
+@readouts.register("sum")
+class Sum(Readout):
+    r"""The deep output layer (Xu et al. 2015, equation 7).
+
+    .. math:: p(y_t) \propto \exp(L_o (E y_{t-1} + L_h h_t + L_z \hat z_t))
+
+    where `L_o` is the output layer. Differs from the paper: the word before is mapped too, so that it need not be as
+    wide as the sum.
+    """
+
+    def __init__(self, part_widths: Sequence[int], width: int) -> None:
+        super().__init__(part_widths, width)
+        self.L = Linear(sum(part_widths), width, bias=False)
+
+    def forward(self, parts: Sequence[Float[Tensor, "B *T _"]]) -> Float[Tensor, "B *T D"]:
+        """Merge the parts."""
+        merged: Tensor = self.L(torch.cat(tuple(parts), dim=-1))
+        return merged
+
+
 @readouts.register("none")
 class Bare(Readout):
     """The decoder's state alone (Sutskever et al. 2014)."""

@@ -45,7 +45,7 @@ class BahdanauDecoder(RecurrentDecoder):
         with self._looping(tokens, state):
             for t, entering in enumerate(inputs.unbind()):
                 attended = self._look(state.cells[-1].hidden[:, None], state, look)
-                both = self.context_inputs(attended.context[:, 0], entering) if fixed is None else entering + fixed
+                both = self.context_inputs(attended.context.squeeze(1), entering) if fixed is None else entering + fixed
                 layers, top = self._climb(self.layers[0](both, state.cells[0]), state.cells, scales, t)
                 state = state._replace(cells=layers, carry=attended.carry)
                 states.append(top)

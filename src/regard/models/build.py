@@ -23,6 +23,7 @@ from regard.models import (  # noqa: F401 (importing them registers them)
     luong,
     nothing,
     transformer,
+    xu,
 )
 from regard.models import encoder as recurrent_encoder  # noqa: F401
 from regard.models.lstmn import FUSIONS
@@ -46,11 +47,11 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
-    with _NothingDrawn():
+    with NothingDrawn():
         return _assemble(config, source_size, target_size)
 
 
-class _NothingDrawn(TorchFunctionMode):
+class NothingDrawn(TorchFunctionMode):
     """Leaves memory that was to be filled at random as it is."""
 
     drawing: ClassVar = {
@@ -70,13 +71,15 @@ class _NothingDrawn(TorchFunctionMode):
 
 
 def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
-    _check(config, source_size, target_size)
+    if config.image is not None:
+        raise ConfigError("This model reads images (model.image), and here are texts alone: set model.image=none.")
+    check_model(config, source_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
-    position = _position(config)
+    position = make_position(config)
     source_embedding = None
     if config.encoder.kind != "none":
-        source_embedding = _embedding(config, source_size, config.encoder.kind, position)
-    target_embedding = _embedding(config, target_size, config.decoder.kind, position)
+        source_embedding = make_embedding(config, source_size, config.encoder.kind, position)
+    target_embedding = make_embedding(config, target_size, config.decoder.kind, position)
     if config.tie == "all" and source_embedding is not None:
         target_embedding.weight = source_embedding.weight
     encoder = encoders[config.encoder.kind](config, dropout)
@@ -91,20 +94,22 @@ def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Se
     return Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
 
 
-def _embedding(config: ModelConfig, size: int, kind: str, position: Position | None) -> Embedding:
+def make_embedding(config: ModelConfig, size: int, kind: str, position: Position | None) -> Embedding:
     """Make the embedding of one side. Beside a Transformer, a recurrent side is told no positions: it counts itself."""
     kinds = (config.encoder.kind, config.decoder.kind)
     told = position if kind == TRANSFORMER or TRANSFORMER not in kinds else None
     return Embedding(size, config.embedding, PAD, told, scaled=told is not None or kind == TRANSFORMER)
 
 
-def _position(config: ModelConfig) -> Position | None:
+def make_position(config: ModelConfig) -> Position | None:
+    """Make what is added to embeddings; None for nothing."""
     if config.positions == "none" or not positions[config.positions].absolute:
         return None
     return positions[config.positions](PositionSizes(config.embedding, longest=config.self_attention.longest))
 
 
-def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
+def check_model(config: ModelConfig, source_size: int, target_size: int) -> None:
+    """Refuse what no model can be made of."""
     if config.tie not in TIES:
         raise ConfigError(f"model.tie must be one of {', '.join(TIES)}, got {config.tie!r}.")
     if config.tie == "all" and source_size != target_size:
@@ -124,7 +129,7 @@ def _check(config: ModelConfig, source_size: int, target_size: int) -> None:
             "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
             "saw: take model.decoder.readout=tanh, or model.attention=none."
         )
-    if config.encoder.kind == "none" and config.attention is not None:
+    if config.encoder.kind == "none" and config.attention is not None and config.image is None:
         raise ConfigError(
             "model.encoder.kind=none makes a language model, which has no source to look at: set model.attention=none "
             "(model.self_attention is how it looks at its own past)."

@@ -46,7 +46,7 @@ class ConditionalDecoder(RecurrentDecoder):
             for t, entering in enumerate(inputs.unbind()):
                 between = self.layers[0](entering, state.cells[0])
                 attended = self._look(between.hidden[:, None], state, look)
-                seen = self.second.inputs(attended.context[:, 0]) if fixed is None else fixed
+                seen = self.second.inputs(attended.context.squeeze(1)) if fixed is None else fixed
                 layers, top = self._climb(self.second(seen, between), state.cells, scales, t)
                 state = state._replace(cells=layers, carry=attended.carry)
                 states.append(top)

@@ -22,6 +22,7 @@ class RecurrentEncoder(Encoder):
     input of a layer is added to its output from the second layer on (Wu et al. 2016, section 3.1).
     """
 
+    asks_lengths = True
     residual_from: ClassVar[int] = 1
     """The first layer, counted from 0, whose input may be added to its output."""
 
@@ -57,17 +58,13 @@ class RecurrentEncoder(Encoder):
         for depth, layer in enumerate(self.layers):
             entering = states if depth == 0 else self.dropout(states)
             outputs, final = run_network(cast(nn.LSTM, layer), pack(entering, lengths))
-            states = self._unpack(outputs, mask.shape[1])
+            states = unpack(outputs, mask.shape[1])
             if self.residual and depth >= self.residual_from:
                 states = states + entering
             finals.append(final if isinstance(final, tuple) else (final,))
         # For an LSTM `finals` holds (hidden, memory) of each layer: all hidden states first, then all memories.
         summary = [self._final(part) for kind in zip(*finals, strict=True) for part in kind]
         return Encoded(states, mask, torch.stack(summary, dim=1))
-
-    @staticmethod
-    def _unpack(outputs: PackedSequence, longest: int) -> Tensor:
-        return pad_packed_sequence(outputs, batch_first=True, total_length=longest)[0]
 
     def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
         """Make one vector of the final states of a layer's directions."""
@@ -81,3 +78,11 @@ def pack(states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSe
         order = order.pin_memory().to(states.device, non_blocking=True)
     packed = pack_padded_sequence(states.index_select(0, order), ordered, batch_first=True)
     return PackedSequence(packed.data, packed.batch_sizes, order)
+
+
+def unpack(outputs: PackedSequence, longest: int) -> Float[Tensor, "B S D"]:
+    """Undo `pack`, as torch does, but again without letting the host wait for a GPU."""
+    ordered = PackedSequence(outputs.data, outputs.batch_sizes)
+    padded = pad_packed_sequence(ordered, batch_first=True, total_length=longest)[0]
+    assert outputs.unsorted_indices is not None
+    return padded.index_select(0, outputs.unsorted_indices)

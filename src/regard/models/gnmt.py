@@ -79,7 +79,7 @@ class GNMTDecoder(RecurrentDecoder):
         with self._looping(tokens, state):
             for entering in inputs.unbind():
                 attended = self._look(state.cells[0].hidden[:, None], state, look)
-                both = self.context_inputs(attended.context[:, 0], entering) if fixed is None else entering + fixed
+                both = self.context_inputs(attended.context.squeeze(1), entering) if fixed is None else entering + fixed
                 lowest = self.layers[0](both, state.cells[0])
                 state = state._replace(cells=(lowest, *above), carry=attended.carry)
                 states.append(lowest.hidden)

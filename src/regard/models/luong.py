@@ -56,7 +56,7 @@ class LuongDecoder(RecurrentDecoder):
                 fed = entering if self.fed_inputs is None else self.fed_inputs(state.fed, entering)
                 layers, top = self._climb(self.layers[0](fed, state.cells[0]), state.cells, scales, t)
                 attentional, attended = self._merge(top[:, None], state, look)
-                fed_on = state.fed if self.fed_inputs is None else attentional[:, 0]
+                fed_on = state.fed if self.fed_inputs is None else attentional.squeeze(1)
                 state = state._replace(cells=layers, fed=fed_on, carry=attended.carry)
                 features.append(attentional)
                 looks.append(attended)

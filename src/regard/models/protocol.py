@@ -1,7 +1,7 @@
 """The contract between encoders, decoders and everything that searches, trains or looks."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import nn
 
@@ -41,6 +41,8 @@ class Encoder(nn.Module, ABC):
 
     state_width: int
     summary: Summary
+    asks_lengths: ClassVar[bool] = False
+    """Whether it needs to know on the host how long sources are."""
 
     @abstractmethod
     def forward(
@@ -84,6 +86,8 @@ class Decoder(nn.Module, ABC, Generic[State]):
 
     output: nn.Linear
     """What `project` applies; training reads its weights too, to make the loss without keeping logits."""
+    grows: ClassVar[bool] = False
+    """Whether a step takes the longer the more steps there is room for in a steady state."""
 
     @property
     def most(self) -> int | None:
@@ -109,6 +113,16 @@ class Decoder(nn.Module, ABC, Generic[State]):
         """Reorder where row n and row `rows[n]` have read the same source: what is known of it can stay as it is."""
         return self.reorder(state, rows)
 
+    def steady(self, encoded: Encoded, steps: int, copies: int) -> State | None:
+        """Return the state before the first token of `copies` hypotheses of each sentence, as one of fixed shapes.
+
+        It has room for so many steps, and each leaves tensors of the same shapes, whatever its number, which is itself
+        a tensor: so a GPU can take them all by one recorded graph. Some of it is changed in place. What is known of a
+        source is there once, for all of its hypotheses. None where a step is not like the others, or has to be asked
+        how long it is.
+        """
+        return None
+
     @abstractmethod
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens (the start mark first), in parallel wherever the model allows.
@@ -123,9 +137,9 @@ class Decoder(nn.Module, ABC, Generic[State]):
 
 
 def pick(tree: Any, rows: Tensor) -> Any:
-    """Pick rows of every tensor of a state: nested tuples of tensors, numbers and None."""
+    """Pick rows of every tensor of a state: nested tuples of tensors, numbers (which may be tensors) and None."""
     if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
+        return tree.index_select(0, rows) if tree.dim() else tree
     if isinstance(tree, tuple):
         picked = [pick(branch, rows) for branch in tree]
         return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)

@@ -119,6 +119,19 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         fed = encoded.states.new_zeros(batch, self._fed_width())
         return RecurrentState(self.bridge(encoded), memory, Carry(), fixed, fed, encoded.mask)
 
+    def steady(self, encoded: Encoded, steps: int, copies: int) -> RecurrentState | None:
+        """Start each hypothesis; what it looks at is there once for all of a source."""
+        if self.attention is not None and not (isinstance(self.attention, Attention) and self.attention.steady):
+            return None
+        begun = self.start(encoded)
+        if begun.past:
+            return None
+        state = self.reorder(
+            begun, torch.arange(len(encoded.mask), device=encoded.mask.device).repeat_interleave(copies)
+        )
+        none_yet = torch.zeros((), dtype=torch.long, device=encoded.mask.device)
+        return state._replace(memory=begun.memory, carry=Carry(none_yet))
+
     def _remember(self, attention: Attention | TapeAttention, encoded: Encoded) -> Memory:
         assert isinstance(attention, Attention)
         return attention.remember(self.context_dropout(encoded.states), encoded.mask)

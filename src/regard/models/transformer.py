@@ -10,6 +10,7 @@ from regard.attention.build import check_pruned
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
+from regard.loops import as_multiplied
 from regard.masks import erase
 from regard.models.bridge import mean_state
 from regard.models.output import make_output
@@ -22,7 +23,7 @@ from regard.models.transformer_layer import (
     LayerStepped,
     check_layers,
 )
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Place, Tensor
 
 
 @encoders.register("transformer")
@@ -61,7 +62,7 @@ class TransformerState(NamedTuple):
 
     layers: tuple[LayerState, ...]
     """From below."""
-    position: int
+    position: Place
     """How many steps were taken."""
     mask: Bool[Tensor, "B S"]
 
@@ -74,6 +75,8 @@ class TransformerDecoder(Decoder[TransformerState]):
     kept. Without an encoder (`model.encoder.kind=none`) it is the language model of Radford et al. 2018.
     Differs from the paper: as the encoder does; and the output layer has a bias.
     """
+
+    grows = True
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
         super().__init__()
@@ -108,8 +111,19 @@ class TransformerDecoder(Decoder[TransformerState]):
 
     def start(self, encoded: Encoded) -> TransformerState:
         """Let each layer remember the source."""
-        layers = tuple(layer.start(encoded.states, encoded.mask) for layer in self.layers)
+        states = as_multiplied(encoded.states)  # once for all layers
+        layers = tuple(layer.start(states, encoded.mask) for layer in self.layers)
         return TransformerState(layers, 0, encoded.mask)
+
+    def steady(self, encoded: Encoded, steps: int, copies: int) -> TransformerState | None:
+        """Give each layer room for what it remembers of itself."""
+        if not all(layer.is_steady for layer in self.layers):
+            return None
+        begun, rows = self.start(encoded), len(encoded.mask) * copies
+        layers = [layer.steady(own, rows, steps) for layer, own in zip(self.layers, begun.layers, strict=True)]
+        none_yet = torch.zeros((), dtype=torch.long, device=encoded.mask.device)
+        carried = [layer._replace(carry=layer.carry._replace(position=none_yet)) for layer in layers]
+        return TransformerState(tuple(carried), none_yet, encoded.mask)
 
     def step(self, token: Int[Tensor, " B"], state: TransformerState, look: bool = True) -> Step:
         """Take one step, with all steps before remembered."""

@@ -10,7 +10,8 @@ from regard.attention import Attended, Attention, Carry, Extras, Memory, add_ext
 from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.shapes import Bool, Float, Tensor
+from regard.loops import as_multiplied
+from regard.shapes import Bool, Float, Place, Tensor
 
 NORMS = ("pre", "post")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
@@ -32,8 +33,8 @@ class Residual(nn.Module):
         self.dropout = dropout
 
     def enter(self, inputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return what the part reads."""
-        return self.norm(inputs) if self.before else inputs
+        """Return what the part reads, in the precision of the products that read it: taken to that once for all."""
+        return as_multiplied(self.norm(inputs) if self.before else inputs)
 
     def leave(self, inputs: Float[Tensor, "B T D"], outputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Add what the part yields to what it read."""
@@ -125,10 +126,21 @@ class DecoderLayer(nn.Module):
         """Remember the source, once."""
         return LayerState(None, None if self.attention is None else self.attention.remember(states, mask))
 
-    def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: int, look: bool) -> LayerStepped:
+    @property
+    def is_steady(self) -> bool:
+        """Whether each step is computed as all others are."""
+        return self.self_attention.steady and (self.attention is None or self.attention.steady)
+
+    def steady(self, state: LayerState, rows: int, steps: int) -> LayerState:
+        """Give the state before the first step a past with room for so many steps of so many hypotheses."""
+        weight = self.around_past.norm.weight
+        nothing = weight.new_zeros(rows, steps, len(weight))
+        return state._replace(past=self.self_attention.remember(nothing, nothing.new_ones(rows, steps).bool()))
+
+    def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: Place, look: bool) -> LayerStepped:
         """Take some steps, the first of them at `position`."""
         entering = self.around_past.enter(inputs)
-        past = self._remember(entering, state.past)
+        past = self._remember(entering, state.past, position)
         own: Attended = self.self_attention(entering, past, Carry(position), look=False)
         outputs = self.around_past.leave(inputs, own.context)
         state = state._replace(past=past)
@@ -143,7 +155,9 @@ class DecoderLayer(nn.Module):
         outputs = self.around_network.leave(outputs, self.feed_forward(self.around_network.enter(outputs)))
         return LayerStepped(outputs, state, weights, add_extras(told))
 
-    def _remember(self, entering: Float[Tensor, "B T D"], past: Memory | None) -> Memory:
+    def _remember(self, entering: Float[Tensor, "B T D"], past: Memory | None, position: Place) -> Memory:
+        if past is not None and isinstance(position, Tensor):
+            return self.self_attention.enter(past, entering, position)
         if past is not None:
             return self.self_attention.extend(past, entering)
         # Padding stands at the end of a target, where nothing looks back at it: no mask is needed.

@@ -15,7 +15,7 @@ from regard.attention.reach import Everywhere
 from regard.attention.score import Additive, Concat, Dot, General, ScaledDot
 from regard.layers.cells import LSTM, Cell
 from regard.layers.embedding import Embedding
-from regard.layers.readout import Maxout, Readout, Tanh
+from regard.layers.readout import Bare, Maxout, Readout, Tanh
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.conditional import ConditionalDecoder
 from regard.models.luong import LuongDecoder
@@ -91,7 +91,7 @@ class Plan:
     # -- recurrent decoders -------------------------------------------------------------------------------------------
 
     def _recurrent(self, decoder: RecurrentDecoder, positions: int) -> None:
-        if type(decoder.readout) not in READOUTS and isinstance(decoder.readout, Tanh | Maxout):
+        if type(decoder.readout) not in (Bare, *READOUTS):
             raise UnknownError(type(decoder.readout).__name__)
         attention, order = decoder.attention, ORDERS[type(decoder)]
         fed = decoder.fed_inputs if isinstance(decoder, LuongDecoder) else None

@@ -20,7 +20,21 @@ def coverage_loss(overlap: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> F
 
     Differs from the paper: with several heads it is summed over them.
     """
-    return overlap.float()[mask].sum()
+    return overlap.float().masked_fill(~mask, 0.0).sum()
+
+
+def doubly_stochastic_loss(
+    weights: Float[Tensor, "B T L H S"], mask: Bool[Tensor, "B T"], cells: Bool[Tensor, "B S"]
+) -> Float[Tensor, ""]:
+    r"""Sum how far each cell of an image is from being looked at once in all (Xu et al. 2015, equation 14).
+
+    .. math:: \sum_i \left( 1 - \sum_t \alpha_{ti} \right)^2
+
+    `mask` tells the real target tokens, and `cells` the real cells.
+    Differs from the paper: with several layers or heads it is their mean that is meant.
+    """
+    looks = weights.float().mean(dim=(2, 3)).masked_fill(~mask[..., None], 0.0).sum(dim=1)
+    return (1 - looks).square().masked_fill(~cells, 0.0).sum()
 
 
 def guided_loss(
@@ -31,16 +45,27 @@ def guided_loss(
     .. math:: -\sum_{t\,:\,A_t \ne \emptyset} \sum_{j \in A_t} \frac{1}{|A_t|} \log a_{tj}
 
     The cross-entropy of Mi et al. 2016 and Chen et al. 2016, and, for one head of a Transformer, of Garg et al. 2019
-    (section 4.2). `links` are (sentence, target token, source token); a `head` of -1 is the mean of all heads. Tokens
-    without a link are left to find their own way.
+    (section 4.2). `links` are (sentence, target token, source token), and of none where the sentence is -1; a `head` of
+    -1 is the mean of all heads. Tokens without a link are left to find their own way.
     """
     if not links.shape[0]:
         return weights.new_zeros(()).float()
     chosen = weights[:, :, layer]
     looks = (chosen.mean(dim=2) if head == -1 else chosen[:, :, head]).float()
-    b, t, s = links.unbind(dim=1)
-    counts = looks.new_zeros(looks.shape[:2]).index_put((b, t), looks.new_ones(()), accumulate=True)
-    return -(looks[b, t, s].clamp_min(SMALLEST).log() / counts[b, t]).sum()
+    b, t, s = links.clamp_min(0).unbind(dim=1)
+    real = (links[:, 0] >= 0).to(looks.dtype)
+    counts = looks.new_zeros(looks.shape[:2]).index_put((b, t), real, accumulate=True)
+    return -(real * looks[b, t, s].clamp_min(SMALLEST).log() / counts[b, t].clamp_min(1.0)).sum()
+
+
+def one_step_later(links: Int[Tensor, "N 3"], steps: int) -> Int[Tensor, "N 3"]:
+    """Link the looks one step after: there a decoder has read the word that is aligned, where before it has to guess.
+
+    What would be linked after the last step is not linked.
+    """
+    moved = links.clone()
+    moved[:, 1] += 1
+    return moved.masked_fill_((links[:, :1] < 0) | (moved[:, 1:2] >= steps), -1)
 
 
 def check_looks(weights: Float[Tensor, "B T L H S"], sampled: bool, layer: int, head: int) -> None:
@@ -106,6 +131,6 @@ def reinforce(
     real = mask.float()
     reached = (right.detach().float() * real).sum(dim=1) / real.sum(dim=1).clamp_min(1.0)
     advantage = reached - baseline.detach()
-    total = -weights[0] * (advantage[:, None] * log_prob.float())[mask].sum()
-    uncertain = total.new_zeros(()) if entropy is None else entropy.float()[mask].sum()
+    total = -weights[0] * (advantage[:, None] * log_prob.float()).masked_fill(~mask, 0.0).sum()
+    uncertain = total.new_zeros(()) if entropy is None else entropy.float().masked_fill(~mask, 0.0).sum()
     return Reward(total - weights[1] * uncertain, reached, uncertain.detach())

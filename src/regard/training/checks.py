@@ -1,6 +1,7 @@
 """Training settings that cannot be followed, found before anything is done."""
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -12,13 +13,14 @@ from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
 from regard.errors import ConfigError, did_you_mean
 from regard.models.build import build_empty
+from regard.packed import multiplies_bfloat16
 from regard.training.averaging import averages
 from regard.training.forcing import forcings
 from regard.training.material import NOTHING
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
 
-PRECISIONS = ("float32", "tf32", "bfloat16")
+PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
 METRICS = ("bleu", "loss")
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -46,6 +48,19 @@ def check(config: Config) -> torch.device:
     _check_losses(config)
     check_options(config.decoding)
     return _device(config)
+
+
+def settled(config: Config, device: torch.device, before: Config | None = None) -> Config:
+    """Say what `auto` means: the precision of the run `before` that is gone on with, or else the fastest safe one here.
+
+    A model folder tells what it was, so that a run goes on in it on any machine.
+    """
+    if config.training.precision != "auto":
+        return config
+    found = "auto" if before is None else before.training.precision
+    if found == "auto":
+        found = "bfloat16" if device.type == "cpu" and multiplies_bfloat16() else "float32"
+    return replace(config, training=replace(config.training, precision=found))
 
 
 def _check_model(config: Config) -> None:

@@ -9,6 +9,7 @@ and goes on at once into those of the features and of the output layer. `loss.cr
 `auxiliary.disagreement` are the plain versions, and what this is tested against.
 """
 
+import importlib.util
 from typing import Any, NamedTuple
 
 import torch
@@ -44,7 +45,7 @@ class Wanted(NamedTuple):
 def output_loss(
     output: nn.Linear, features: Float[Tensor, "N D"], targets: Int[Tensor, " N"], wanted: Wanted
 ) -> OutputLoss:
-    """Return the loss of features that the output layer is to read."""
+    """Return the loss of features that the output layer is to read; a target below 0 is none, and costs nothing."""
     return OutputLoss(*_OutputLoss.apply(features, output.weight, output.bias, targets, wanted))  # type: ignore[no-untyped-call]
 
 
@@ -62,7 +63,7 @@ class _OutputLoss(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         kind, device = _precision(features, weight), features.device
         reading, table, offset = features.to(kind), weight.to(kind), bias.to(kind)
-        to_features, to_weight = torch.empty_like(reading), torch.zeros_like(weight, dtype=torch.float32)
+        to_features, to_weight = torch.empty_like(reading), None
         to_bias = torch.zeros_like(bias, dtype=torch.float32)
         sums = torch.zeros(2, device=device)
         nll = torch.empty(features.shape[0], device=device)
@@ -73,12 +74,16 @@ class _OutputLoss(torch.autograd.Function):
             nll[rows] = found.nll
             slopes = found.slopes.to(kind)
             to_features[rows] = slopes @ table
-            if kind == torch.float32:
+            if to_weight is None:
+                to_weight = (slopes.t() @ reading[rows]).float()
+            elif kind == torch.float32:
                 to_weight.addmm_(slopes.t(), reading[rows])
             else:
                 to_weight += slopes.t() @ reading[rows]
-            to_bias += slopes.sum(dim=0, dtype=torch.float32)
-        ctx.save_for_backward(to_features.to(features.dtype), to_weight.to(weight.dtype), to_bias.to(bias.dtype))
+            # Of the slopes before they were rounded, where they are still there.
+            to_bias += found.slopes.sum(dim=0, dtype=torch.float32)
+        to_weight = torch.zeros_like(weight) if to_weight is None else to_weight.to(weight.dtype)
+        ctx.save_for_backward(to_features.to(features.dtype), to_weight, to_bias.to(bias.dtype))
         smoothed, apart = sums.mul_(0.5 if wanted.r_drop > 0 else 1.0).unbind()
         total, smoothed, apart = smoothed + wanted.r_drop * apart, smoothed.clone(), 2 * apart
         ctx.mark_non_differentiable(smoothed, nll, apart)
@@ -101,12 +106,35 @@ class Rows(NamedTuple):
 
 
 def _rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
-    if logits.is_cuda and logits.shape[0]:
-        from regard.training import loss_kernel  # Triton is not everywhere
+    if logits.is_cuda and logits.shape[0] and importlib.util.find_spec("triton") is not None:
+        from regard.training import loss_kernel
 
-        if loss_kernel.THERE:
-            return loss_kernel.rows(logits, targets, wanted)
+        return loss_kernel.rows(logits, targets, wanted)
+    if logits.device.type == "cpu" and logits.numel() and wanted.r_drop == 0:
+        return _host_rows(logits, targets, wanted)
     return plain_rows(logits, targets, wanted)
+
+
+def _host_rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
+    r"""Return loss and gradient where exponentials are dear: each is taken once, and none is kept that is not needed.
+
+    The logarithm of their sum follows from the largest logit and its probability, :math:`z_{max} - \log p_{max}`.
+    """
+    logits, size, none = logits.float(), logits.shape[1], (targets < 0)[:, None]
+    at = targets.clamp_min(0)[:, None]
+    right, highest = logits.gather(1, at), logits.amax(dim=-1, keepdim=True)
+    sums = logits.sum(dim=-1, keepdim=True) if wanted.smoothing else None
+    slopes = torch.softmax(logits, dim=-1, out=logits)
+    normaliser = highest - slopes.amax(dim=-1, keepdim=True).log()
+    nll = (normaliser - right).masked_fill_(none, 0.0)
+    smoothed = (1 - wanted.smoothing) * nll.sum()
+    if sums is not None:
+        smoothed = smoothed + wanted.smoothing * (normaliser - sums / size).masked_fill_(none, 0.0).sum()
+        slopes.sub_(wanted.smoothing / size)
+    slopes.scatter_add_(1, at, torch.full_like(right, wanted.smoothing - 1))
+    if none.any():
+        slopes.masked_fill_(none, 0.0)
+    return Rows(smoothed, smoothed.new_zeros(()), nll[:, 0], slopes)
 
 
 def plain_rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
@@ -118,8 +146,12 @@ def plain_rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted:
 
     and all of it counts half, since there are two passes.
     """
-    log_probs = logits.float().log_softmax(dim=-1)
-    at, size = targets[:, None], logits.shape[1]
+    log_probs, size = logits.float().log_softmax(dim=-1), logits.shape[1]
+    none = (targets < 0)[:, None]
+    some_are_none = targets.is_cuda or bool(none.any())
+    if some_are_none:
+        log_probs, targets = log_probs.masked_fill(none, 0.0), targets.clamp_min(0)
+    at = targets[:, None]
     nll = -log_probs.gather(1, at)[:, 0]
     smoothed = (1 - wanted.smoothing) * nll.sum()
     if wanted.smoothing:
@@ -132,7 +164,8 @@ def plain_rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted:
         slopes, apart = _agreeing(log_probs, wanted.r_drop)
     if wanted.smoothing:
         slopes.sub_(share * wanted.smoothing / size)
-    return Rows(smoothed, apart, nll, slopes.scatter_add_(1, at, right))
+    slopes.scatter_add_(1, at, right)
+    return Rows(smoothed, apart, nll, slopes.masked_fill_(none, 0.0) if some_are_none else slopes)
 
 
 def _agreeing(log_probs: Float[Tensor, "N W"], weight: float) -> tuple[Tensor, Tensor]:

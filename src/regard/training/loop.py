@@ -15,9 +15,9 @@ from regard.files import write_atomically
 from regard.models.build import build_model
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS
-from regard.settings import to_toml
+from regard.settings import read_toml, to_toml
 from regard.training.averaging import set_weights
-from regard.training.checks import check
+from regard.training.checks import check, settled
 from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, list_words, open_material, open_sources
 from regard.training.progress import Reporter, duration, reporter_for
@@ -32,7 +32,7 @@ from regard.training.resume import (
     undone_on_error,
 )
 from regard.training.tensorboard import TensorBoard, check_tensorboard
-from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, seed_from
+from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def train(
         check_tensorboard()
     existed = folder.exists()
     prepare(folder, resume=resume, overwrite=overwrite)
+    config = settled(config, device, read_toml(folder / CONFIG) if resume else None)
     told = reporter_for() if reporter is None else reporter
     keep_memory()
     try:
@@ -116,7 +117,7 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
             sources.read_through()
         remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
-    tokenizers, material = open_material(config, folder, sources, reporter)
+    tokenizers, material = open_material(config, folder, sources, reporter, records_steps(config.training, device))
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)
         write_atomically(folder / CONFIG, to_toml(config).encode())

@@ -81,11 +81,13 @@ def open_sources(config: Config, resumed: bool) -> Sources:
     return Sources(train, valid, list(valid or ()))
 
 
-def open_material(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> tuple[Tokenizers, Material]:
+def open_material(
+    config: Config, folder: Path, sources: Sources, reporter: Reporter, few_shapes: bool
+) -> tuple[Tokenizers, Material]:
     """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
     tokenizers = _open_tokenizers(config, folder, sources, reporter)
     cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
-    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed)
+    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed, few_shapes)
     config = replace(config, decoding=stretched(config.decoding, cache))
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
     known_by = f"{cache.fingerprint} {fingerprint}".strip()

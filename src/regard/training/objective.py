@@ -8,10 +8,10 @@ from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
 from regard.data.batching import Batch, twice
 from regard.errors import ConfigError
-from regard.models.protocol import Taught
+from regard.models.protocol import Encoded, Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, reinforce
+from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, one_step_later, reinforce
 from regard.training.forcing import mixed_tokens
 from regard.training.fused_loss import Wanted, output_loss
 
@@ -37,12 +37,26 @@ class Objective:
         # Each hard focus has a baseline of its own; what they choose is rewarded together, so they are all the same.
         self._hard = [module for module in model.modules() if isinstance(module, Hard)]
 
+    @property
+    def reads_with_host(self) -> bool:
+        """Whether the model's encoder asks the host for the lengths of sources."""
+        return self._model.encoder.asks_lengths
+
     def __call__(self, batch: Batch, ratio: float = 1.0) -> Made:
         """Run the model over a batch; `ratio` is how often it reads the right words."""
-        if self._settings.r_drop > 0:
-            batch = twice(batch)
-        model = self._model
-        encoded = model.encode(batch.source, batch.source_mask, batch.lengths)
+        return self.write(batch, self.read(batch), ratio)
+
+    def read(self, batch: Batch) -> Encoded:
+        """Let the model read the sources of a batch."""
+        batch = self._passes(batch)
+        return self._model.encode(batch.source, batch.source_mask, batch.lengths)
+
+    def _passes(self, batch: Batch) -> Batch:
+        return twice(batch) if self._settings.r_drop > 0 else batch
+
+    def write(self, batch: Batch, encoded: Encoded, ratio: float = 1.0) -> Made:
+        """Let the model write the targets of a batch, whose sources it has read."""
+        model, batch = self._model, self._passes(batch)
         read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
         if ratio < 1 and self._settings.r_drop > 0:
             read = read.chunk(2)[0].repeat(2, 1)  # both passes read the same words
@@ -72,7 +86,8 @@ class Objective:
             if batch.links is None:
                 raise ConfigError(NO_LINKS)
             assert taught.weights is not None
-            astray = guided_loss(taught.weights, batch.links, settings.guided_layer, settings.guided_head)
+            links = one_step_later(batch.links, taught.weights.shape[1]) if settings.guided_shift else batch.links
+            astray = guided_loss(taught.weights, links, settings.guided_layer, settings.guided_head)
             astray = self._share * astray
             total, beside["guided_loss"] = total + settings.guided * astray, astray.detach()
         return made._replace(total=total, beside=beside)
@@ -81,7 +96,12 @@ class Objective:
         assert taught.extras.log_prob is not None
         mask, settings = batch.target_mask, self._settings
         right = torch.zeros(mask.shape, device=mask.device)
-        right[mask] = -nll
+        if batch.is_filled:
+            right = -nll.view_as(right)
+        elif batch.written is None:
+            right[mask] = -nll
+        else:
+            right.view(-1)[batch.written] = -nll
         baseline = self._hard[0].baseline[0] if self._hard else right.new_zeros(())
         reward = reinforce(
             taught.extras.log_prob, taught.extras.entropy, right, mask, baseline, (settings.reinforce, settings.entropy)

@@ -63,6 +63,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter], largest: float) -> Tensor:
     """Return the norm of the whole gradient, and scale the gradient down to `largest` where it is above (0: never)."""
     kept = list(parameters)
     norm = nn.utils.get_total_norm([parameter.grad for parameter in kept if parameter.grad is not None])
-    if largest > 0:
+    # Torch would multiply by one; a GPU would have to be waited for to know.
+    small = norm.device.type == "cpu" and bool(norm + 1e-6 <= largest)
+    if largest > 0 and not small:
         nn.utils.clip_grads_with_norm_(kept, largest, norm)
     return norm

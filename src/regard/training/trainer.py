@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from regard.config import Config
-from regard.data.batching import Batch
+from regard.config import Config, TrainingConfig
+from regard.data.batching import Batch, few_shape
 from regard.errors import ConfigError, TrainingError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS, weights_of
@@ -30,6 +30,7 @@ from regard.training.ahead import Ahead, Numbers
 from regard.training.averaging import PREFIX, averages, set_weights
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.forcing import forcing_ratio
+from regard.training.graphs import RecordedSteps, Steps, own_stream
 from regard.training.interruption import Interruption
 from regard.training.material import Material, Rows, StoppedError
 from regard.training.metrics import Metrics
@@ -95,6 +96,12 @@ class Trainer:
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
         self.objective = Objective(model, self.settings)
+        self.records = records_steps(self.settings, self.device)
+        self.steps = (
+            RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
+            if self.records
+            else Steps(self.objective, self._autocast, self.device)
+        )
         self.average = averages[self.settings.average](self.settings)
         self.weights = weights_of(model)  # views: they are always those of now
         self.average.start(self.weights)
@@ -158,6 +165,8 @@ class Trainer:
             order = self._batches(epoch)
             for start in range(first, len(order), self.settings.accumulate):
                 made = [self.material.batch(rows) for rows in order[start : start + self.settings.accumulate]]
+                if self.records:
+                    made = [batch.filled(few_shape(batch.shape, self.settings.batch_tokens)) for batch in made]
                 yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made)
             first = 0
 
@@ -177,7 +186,12 @@ class Trainer:
         self._started = time.perf_counter() - self.place.seconds
         self.metrics = Metrics(self.folder / METRICS, self.place.step)
         try:
-            with self._products(), Interruption() as interruption, Ahead(self._plan(), self.ready) as ahead:
+            with (
+                self._products(),
+                own_stream(self.device),
+                Interruption() as interruption,
+                Ahead(self._plan(), self.ready) as ahead,
+            ):
                 return self._loop(interruption, ahead)
         finally:
             self.metrics.close()
@@ -242,17 +256,16 @@ class Trainer:
     def _gradient(self, batches: Sequence[Batch], ratio: float = 1.0) -> Gradient:
         """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
         tokens = sum(int(batch.target_mask.sum()) for batch in batches)
-        self.optimizer.zero_grad(set_to_none=True)
-        made = []
-        for batch in batches:
-            with self._autocast():
-                one = self.objective(batch.to(self.device), ratio)
-            (one.total / tokens).backward()  # type: ignore[no-untyped-call]
-            made.append(one._replace(total=one.loss))  # lets go of the graph
+        # Recorded steps add to gradients that stay where they are.
+        self.optimizer.zero_grad(set_to_none=not self.records)
+        made = [self.steps(batch, tokens, ratio) for batch in batches]
         norm = gradient_norm(self.names, self.settings.clip)
         loss = torch.stack([one.loss / tokens for one in made]).sum()
         beside = {name: torch.stack([one.beside[name] / tokens for one in made]).sum() for name in made[0].beside}
-        return Gradient(loss, tokens, norm, beside, [one.reached for one in made if one.reached is not None])
+        reached = [
+            one.reached[: len(batch.rows)] for one, batch in zip(made, batches, strict=True) if one.reached is not None
+        ]
+        return Gradient(loss, tokens, norm, beside, reached)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.settings.precision != "bfloat16":
@@ -384,6 +397,11 @@ class Trainer:
         self.average.load({file: saved.tensors(file, self.device) for file in files})
         self.place = Place.from_dict(saved.place)
         self.saved = saved
+
+
+def records_steps(settings: TrainingConfig, device: torch.device) -> bool:
+    """Say whether steps are recorded, and their batches filled up to few shapes for it."""
+    return settings.graphs and device.type == "cuda"
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:

@@ -19,6 +19,9 @@ _LIGHT = (0.985, 0.005, 210.0)
 _DARK = (0.29, 0.13, 285.0)
 _PEAK = 0.075
 
+_COLD = (0.24, 0.10, 280.0)
+_HOT = (0.96, 0.12, 462.0)
+
 
 def top(weights: NDArray[np.float32]) -> float:
     """Return the weight that gets the strongest colour: the largest there is, rounded up to a tenth."""
@@ -34,8 +37,18 @@ def levels(weights: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 
 def colours(count: int = 256) -> NDArray[np.float64]:
     """Return sRGB triples from almost white (nothing) over teal to deep indigo (everything)."""
+    return _between(_LIGHT, _DARK, count)
+
+
+def heat(count: int = 256) -> NDArray[np.float64]:
+    """Return sRGB triples to lay over an image: from dark blue (nothing) over red and orange to bright yellow."""
+    return _between(_COLD, _HOT, count)
+
+
+def _between(start: tuple[float, float, float], end: tuple[float, float, float], count: int) -> NDArray[np.float64]:
+    """Walk from one (lightness, chroma, hue) to another, in even steps of lightness, livelier in the middle."""
     share = np.linspace(0.0, 1.0, count)
-    lightness, chroma, hue = (a + (b - a) * share for a, b in zip(_LIGHT, _DARK, strict=True))
+    lightness, chroma, hue = (a + (b - a) * share for a, b in zip(start, end, strict=True))
     chroma += _PEAK * np.sin(np.pi * share)
     angle = np.radians(hue)
     return _srgb(np.stack([lightness, chroma * np.cos(angle), chroma * np.sin(angle)], axis=-1))

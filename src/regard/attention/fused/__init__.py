@@ -5,27 +5,15 @@ themselves where they can run: on an NVIDIA GPU with Triton (which comes with to
 CPU they run only within Triton's interpreter (`TRITON_INTERPRET=1`), which tests use.
 """
 
-import importlib.util
-import os
-from functools import cache
-
 import torch
 from torch.nn import functional
 
+from regard.loops import current, runs_kernels
 from regard.shapes import Bool, Float, Tensor
 
 UNITS = 16
 """Hidden units come in multiples of this: four are read at once, at addresses that are multiples of 16 bytes."""
 KINDS = (torch.float32, torch.bfloat16, torch.float16)
-
-
-@cache
-def _runs_on(device: torch.device) -> bool:
-    if importlib.util.find_spec("triton") is None:
-        return False
-    if device.type != "cuda":
-        return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def usable(queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"]) -> bool:
@@ -34,7 +22,7 @@ def usable(queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"]) ->
         queries.dtype in KINDS
         and keys.dtype in KINDS
         and keys.numel() > 0 < queries.numel()
-        and _runs_on(queries.device)
+        and runs_kernels(queries.device)
     )
 
 
@@ -68,6 +56,36 @@ def additive_attention(
     laid_out = (*_laid_out(queries, keys, vectors), values.flatten(0, 1).contiguous(), mask.contiguous())
     context: Tensor = AdditiveAttention.apply(*laid_out, AFTER_ALL if position is None else position)  # type: ignore[no-untyped-call]
     return context.view(*queries.shape[:3], -1)
+
+
+def is_step(
+    queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
+) -> bool:
+    """Whether this is a step of a loop, in which all look at these keys and values."""
+    loop = current()
+    if loop is None or queries.shape[2] > 1 or values.dtype not in KINDS or not usable(queries, keys):
+        return False
+    return loop.knows(keys) and loop.knows(values)
+
+
+def step(
+    query: Float[Tensor, "B H 1 A"],
+    keys: Float[Tensor, "B G S A"],
+    values: Float[Tensor, "B G S V"],
+    mask: Bool[Tensor, "B S"],
+    vectors: Float[Tensor, "H A"] | None,
+) -> Float[Tensor, "B H 1 V"]:
+    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s` of each head, as a step of a loop.
+
+    Scores `e` are `v^\top \tanh(q + k_s)`, or without vectors `q^\top k_s`. Keys, values, mask and vectors must be the
+    same ones at every step: their gradients are made once.
+    """
+    from regard.attention.fused.steps import Look
+
+    loop = current()
+    assert loop is not None
+    shared = loop.shared(Look, keys, values, mask, *(() if vectors is None else (vectors,)))
+    return loop.rename(*shared.apply_all(loop.take(query)))
 
 
 def _laid_out(queries: Tensor, keys: Tensor, vectors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

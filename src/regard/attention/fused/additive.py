@@ -5,14 +5,13 @@ kernels is small beside inputs and outputs, and stays in the chip's cache where 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
 
 from regard.attention.fused import launch
-from regard.attention.fused.launch import AFTER_ALL, FEW, PADDING, Gradients, Look, Pairs, up
+from regard.attention.fused.launch import AFTER_ALL, FEW, PADDING, Gradients, Look, Pairs, on_the_device_of, up
 from regard.errors import RegardError
 from regard.shapes import Float, Tensor
 
@@ -34,7 +33,7 @@ class AdditiveScores(torch.autograd.Function):
         """All scores, in the type of the queries."""
         ctx.save_for_backward(queries, keys, vectors)
         found = queries.new_empty(*queries.shape[:2], keys.shape[1])
-        with _on_the_device_of(queries):
+        with on_the_device_of(queries):
             pairs = Pairs(queries, keys, vectors)
             launch.score(pairs if queries.shape[1] < FEW else launch.prepare(pairs), found)
         return found
@@ -49,7 +48,7 @@ class AdditiveScores(torch.autograd.Function):
         total = back.sum(dim=(1, 2))
         tall = steps if few else up(steps, PADDING)
         back = functional.pad(back, (0, up(size, PADDING) - size, 0, tall - steps)).contiguous()
-        with _on_the_device_of(queries):
+        with on_the_device_of(queries):
             pairs = Pairs(queries, keys, vectors)
             found = Gradients.zeros(pairs)
             launch.differentiate(pairs if few else launch.prepare(pairs, gradients=True), back, found)
@@ -72,7 +71,7 @@ class AdditiveAttention(torch.autograd.Function):
         given = _Given(queries, keys, vectors, values, mask, position)
         context = values.new_empty(*queries.shape[:2], values.shape[-1])
         logs = queries.new_empty(queries.shape[:2], dtype=torch.float32)
-        with _on_the_device_of(queries):
+        with on_the_device_of(queries):
             for piece in (one for pieces in given.chunks(False, context) for one in pieces):
                 _look(given, piece, context, logs)
         ctx.save_for_backward(queries, keys, vectors, values, mask, logs)
@@ -88,7 +87,7 @@ class AdditiveAttention(torch.autograd.Function):
         given = _Given(queries, keys, vectors, values, mask, ctx.position)
         grads = [torch.empty_like(one) for one in (queries, keys, values)]
         by_row = vectors.new_empty(len(queries), vectors.shape[1])
-        with _on_the_device_of(back):
+        with on_the_device_of(back):
             for pieces in given.chunks(True, back, back, *grads):
                 _back_of_rows(given, logs, back, pieces, grads, by_row)
         return grads[0], grads[1], _by_head(by_row, vectors), grads[2], None, None
@@ -192,11 +191,3 @@ def _back_of_piece(
 
 def _by_head(by_row: Float[Tensor, "M A"], vectors: Float[Tensor, "H A"]) -> Float[Tensor, "H A"]:
     return by_row.view(-1, *vectors.shape).sum(dim=0)
-
-
-@contextmanager
-def _on_the_device_of(tensor: Tensor) -> Iterator[None]:
-    """Kernels run on the current device, which need not be the tensor's; types are as they are given."""
-    here = torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
-    with here, torch.autocast(tensor.device.type, enabled=False):
-        yield

@@ -1,11 +1,13 @@
 """Launches of the kernels: what they need beside the tensors, and how large their tiles are."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
 
-from regard.attention.fused import kernels
+from regard.attention.fused import kernels, step_kernels
 from regard.shapes import Bool, Float, Tensor
 
 FEW = 8
@@ -30,8 +32,15 @@ TILES = {
     "scores of few": Tile(16, 128, 4),
     "grad_keys": Tile(32, 128, 4),
     "grad_queries": Tile(16, 256, 4),
+    "fits": Tile(2, 2048, 4),
+    "see": Tile(64, 128, 4),
+    "ask_back": Tile(64, 64, 4),
 }
-"""Measured on an H200 by `bench/additive.py --sweep`; each thread holds whole columns (see the kernels)."""
+"""Measured on an H200 by `bench/additive.py --sweep`; each thread holds whole columns (see the kernels).
+
+The last three are of a decoder's step, measured by `bench/gpu_step.py --sweep`: where there is less in a row or a
+column, the tile of `fits` is as much higher, and the others are as much lower.
+"""
 
 
 class Pairs(NamedTuple):
@@ -56,6 +65,14 @@ class Pairs(NamedTuple):
     def heads(self) -> int:
         """How many there are."""
         return self.vectors.shape[0]
+
+
+@contextmanager
+def on_the_device_of(tensor: Tensor) -> Iterator[None]:
+    """Kernels run on the current device, which need not be the tensor's; types are as they are given."""
+    here = torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+    with here, torch.autocast(tensor.device.type, enabled=False):
+        yield
 
 
 def up(number: int, multiple: int) -> int:
@@ -181,8 +198,10 @@ class Gradients(NamedTuple):
         return -2.0 * self.once.sum(dim=1)
 
 
-def differentiate(pairs: Pairs, back: Float[Tensor, "N _ _"], found: Gradients, position: int = AFTER_ALL) -> None:
-    """Add the gradients that those of the scores give.
+def differentiate(
+    pairs: Pairs, back: Float[Tensor, "N _ _"], found: Gradients, position: int = AFTER_ALL, queries: bool = True
+) -> None:
+    """Add the gradients that those of the scores give, if not wanted otherwise those of queries too.
 
     `back` is filled up with zeros to a multiple of PADDING keys, and of 2 queries.
     """
@@ -196,11 +215,113 @@ def differentiate(pairs: Pairs, back: Float[Tensor, "N _ _"], found: Gradients, 
     tile = TILES["grad_keys"]
     kernels.grad_keys[(-(-units // tile.columns), -(-size // tile.rows), count)](
         pairs.queries, pairs.keys, pairs.vectors, *tables, back, *found, *numbers, position,
-        A=units, EXACT=exact, QUERIES=not same, BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
+        A=units, EXACT=exact, QUERIES=queries and not same, BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
     )  # fmt: skip
-    if same:
+    if queries and same:
         tile = TILES["grad_queries"]
         kernels.grad_queries[(-(-units // tile.columns), -(-steps // tile.rows), count)](
             pairs.queries, pairs.keys, pairs.vectors, *tables, back, found.queries, *numbers,
             A=units, EXACT=exact, BT=tile.rows, BA=tile.columns, num_warps=tile.warps,
         )  # fmt: skip
+
+
+# -- one look with one query ------------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """What a decoder looks at, at every step: of each of B·G groups, keys and values."""
+
+    keys: Float[Tensor, "M S A"]
+    values: Float[Tensor, "M S W"]
+    mask: Bool[Tensor, "B S"]
+    vectors: Float[Tensor, "H A"] | None
+    """How much each unit weighs; None if scores are inner products."""
+    heads: int
+
+    @property
+    def repeat(self) -> int:
+        """How many heads share a group."""
+        return len(self.mask) * self.heads // len(self.keys)
+
+    @property
+    def rows(self) -> int:
+        """B·H."""
+        return len(self.mask) * self.heads
+
+
+def fits(source: Source, query: Float[Tensor, "B H 1 A"]) -> Float[Tensor, "M S"]:
+    """Score each key for a query."""
+    return _fits(source, query, source.keys, source.vectors)
+
+
+def weights_back(
+    source: Source, slope: Float[Tensor, "B H 1 W"], other: Float[Tensor, "B H 1 W"] | None = None
+) -> Float[Tensor, "M S"]:
+    """Make gradients of weights from those of contexts, of which there may be two to add: products with values."""
+    return _fits(source, slope, source.values, None, other)
+
+
+def _fits(
+    source: Source,
+    query: Float[Tensor, "B H 1 A"],
+    keys: Float[Tensor, "G S A"],
+    vectors: Tensor | None,
+    other: Tensor | None = None,
+) -> Float[Tensor, "M S"]:
+    size, units = keys.shape[1:]
+    found = keys.new_empty(source.rows, size, dtype=torch.float32)
+    tile, second = TILES["fits"], query if other is None else other
+    columns = min(tile.columns, _power(units))
+    rows = min(tile.rows * (tile.columns // columns), _power(size))
+    strides, unit = _strides(query, second)
+    step_kernels.fits[(-(-size // rows), source.rows)](
+        query, second, keys, keys if vectors is None else vectors, found, size, *strides, source.heads, source.repeat,
+        UNIT=unit, A=units, BENT=vectors is not None, TWO=other is not None, FAST=keys.dtype != torch.float32,
+        BS=rows, BA=columns, num_warps=tile.warps,
+    )  # fmt: skip
+    return found
+
+
+def see(source: Source, scores: Float[Tensor, "M S"]) -> tuple[Float[Tensor, "M W"], Float[Tensor, "M S"]]:
+    """Make contexts and weights of scores."""
+    size, width = source.values.shape[1:]
+    context = source.values.new_empty(source.rows, width)
+    weights = torch.empty_like(scores)
+    tile, rows = TILES["see"], _rows("see", size)
+    step_kernels.see[(-(-width // tile.columns), source.rows)](
+        scores, source.mask.view(torch.uint8), source.values, weights, context, size, source.heads, source.repeat,
+        W=width, SHORT=size <= rows, BS=rows, BW=tile.columns, num_warps=tile.warps,
+    )  # fmt: skip
+    return context, weights
+
+
+def ask_back(
+    source: Source, query: Float[Tensor, "B H 1 A"], weights: Float[Tensor, "M S"], weights_back: Float[Tensor, "M S"]
+) -> tuple[Float[Tensor, "B H 1 A"], Float[Tensor, "M S"]]:
+    """Make the gradients of a query, and of its scores, from weights and their gradients."""
+    size, units = source.keys.shape[1:]
+    found, scores_back = torch.empty(query.shape, dtype=query.dtype, device=query.device), torch.empty_like(weights)
+    vectors, tile, rows = source.vectors, TILES["ask_back"], _rows("ask_back", size)
+    strides, unit = _strides(query)
+    step_kernels.ask_back[(-(-units // tile.columns), source.rows)](
+        weights, weights_back, query, source.keys, source.keys if vectors is None else vectors, scores_back, found,
+        size, *strides, source.heads, source.repeat, UNIT=unit, A=units, BENT=vectors is not None,
+        FAST=source.keys.dtype != torch.float32, SHORT=size <= rows, BS=rows, BA=tile.columns, num_warps=tile.warps,
+    )  # fmt: skip
+    return found, scores_back
+
+
+def _strides(*queries: Float[Tensor, "B H 1 _"]) -> tuple[list[int], int]:
+    """How far queries of a batch and of heads lie apart, in units, and the unit."""
+    strides = [stride for query in queries for stride in query.stride()[:2]]
+    unit = 8 if all(stride % 8 == 0 for stride in strides) else 1
+    return [stride // unit for stride in strides], unit
+
+
+def _power(number: int) -> int:
+    """The power of two that is no smaller."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _rows(name: str, size: int) -> int:
+    return min(TILES[name].rows, max(16, _power(size)))

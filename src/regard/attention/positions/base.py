@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention.base import Score
 from regard.registry import Registry
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Float, Int, Place, Tensor
 
 
 class PositionSizes(NamedTuple):
@@ -36,11 +36,11 @@ class Position(nn.Module):
         self.longest: int | None = None
         """Most positions it knows; None for any number."""
 
-    def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:
+    def embed(self, embedded: Float[Tensor, "B T E"], first: Place) -> Float[Tensor, "B T E"]:
         """Add to embeddings; the first stands at position `first`."""
         return embedded
 
-    def turn(self, heads: Float[Tensor, "B H T K"], first: int) -> Float[Tensor, "B H T K"]:
+    def turn(self, heads: Float[Tensor, "B H T K"], first: Place) -> Float[Tensor, "B H T K"]:
         """Change queries, or keys, by where they stand."""
         return heads
 

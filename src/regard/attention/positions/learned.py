@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.attention.positions.base import Position, PositionSizes, positions
 from regard.errors import ModelError
-from regard.shapes import Float, Tensor
+from regard.shapes import Float, Place, Tensor, places
 
 
 @positions.register("learned")
@@ -25,8 +25,10 @@ class Learned(Position):
         self.longest = sizes.longest
         self.p = nn.Parameter(torch.randn(sizes.longest, sizes.width) * sizes.width**-0.5)
 
-    def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:
+    def embed(self, embedded: Float[Tensor, "B T E"], first: Place) -> Float[Tensor, "B T E"]:
         """Add the vectors of these positions."""
+        if isinstance(first, Tensor):
+            return embedded + self.p.index_select(0, places(first, embedded.shape[1], embedded.device))
         last, longest = first + embedded.shape[1], self.p.shape[0]
         if last > longest:
             raise ModelError(

@@ -4,7 +4,7 @@ import torch
 
 from regard.attention.positions.base import Position, PositionSizes, positions
 from regard.errors import ConfigError
-from regard.shapes import Float, Tensor
+from regard.shapes import Float, Place, Tensor, places
 
 
 @positions.register("rotary")
@@ -30,12 +30,12 @@ class Rotary(Position):
                 "model.self_attention.head_width to an even number."
             )
 
-    def turn(self, heads: Float[Tensor, "B H T K"], first: int) -> Float[Tensor, "B H T K"]:
+    def turn(self, heads: Float[Tensor, "B H T K"], first: Place) -> Float[Tensor, "B H T K"]:
         """Turn what stands at `first` and on."""
         steps, width = heads.shape[2:]
         # In float32 at least: half precision does not know one position from the next.
         exact = torch.promote_types(heads.dtype, torch.float32)
-        m = torch.arange(first, first + steps, device=heads.device, dtype=exact)
+        m = places(first, steps, heads.device, exact)
         theta = 10000.0 ** (-torch.arange(0, width, 2, device=heads.device, dtype=exact) / width)
         angle = m[:, None] * theta
         even, odd = heads[..., 0::2].to(exact), heads[..., 1::2].to(exact)

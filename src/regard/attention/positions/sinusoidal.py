@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.positions.base import Position, PositionSizes, positions
 from regard.errors import ConfigError
-from regard.shapes import Float, Tensor
+from regard.shapes import Float, Place, Tensor, places
 
 
 @positions.register("sinusoidal")
@@ -28,12 +28,12 @@ class Sinusoidal(Position):
                 "model.positions=learned."
             )
 
-    def embed(self, embedded: Float[Tensor, "B T E"], first: int) -> Float[Tensor, "B T E"]:
+    def embed(self, embedded: Float[Tensor, "B T E"], first: Place) -> Float[Tensor, "B T E"]:
         """Add the waves."""
         _, steps, width = embedded.shape
         # In float32 at least: half precision does not know one position from the next.
         kind = torch.promote_types(embedded.dtype, torch.float32)
-        place = torch.arange(first, first + steps, device=embedded.device, dtype=kind)
+        place = places(first, steps, embedded.device, kind)
         rate = torch.exp(torch.arange(0, width, 2, device=embedded.device, dtype=kind) * (-math.log(10000.0) / width))
         angle = place[:, None] * rate
         return embedded + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).to(embedded.dtype)

@@ -31,9 +31,9 @@ class Cosine(Dot):
         """The states, of length one."""
         return _normalised(states)
 
-    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
-        """All cosines at once."""
-        return super().forward(_normalised(query) * self.log_beta.exp()[:, None, None], keys)
+    def asked(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T Q"]:
+        """The query, of length one, times `β`."""
+        return _normalised(query) * self.log_beta.exp()[:, None, None]
 
 
 def _normalised(vectors: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:

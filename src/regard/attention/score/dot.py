@@ -34,6 +34,10 @@ class Dot(Score):
         """The states themselves."""
         return states
 
+    def asked(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T Q"]:
+        """What keys are multiplied by: the query itself."""
+        return query
+
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All inner products at once."""
-        return products(query, keys)
+        return products(self.asked(query), keys)

@@ -28,6 +28,10 @@ class General(Score):
         keys: Tensor = self.W_a(states)
         return keys
 
+    def asked(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T Q"]:
+        """What keys are multiplied by: the query itself."""
+        return query
+
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
         """All bilinear forms at once."""
         return products(query, keys)

@@ -15,6 +15,7 @@ class ScaledDot(Dot):
     Differs from the paper: nothing (the learned projections of its heads are not part of the score).
     """
 
-    def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S Q"]) -> Float[Tensor, "B H T S"]:
-        """All scaled inner products at once."""
-        return super().forward(query * query.shape[-1] ** -0.5, keys)
+    def asked(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T Q"]:
+        """The query, scaled."""
+        scale: float = query.shape[-1] ** -0.5
+        return query * scale

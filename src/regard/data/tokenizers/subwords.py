@@ -70,7 +70,7 @@ class Subwords(Learned):
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Show the piece, ▁ for a space; a byte as <0xC3>."""
-        return [_unescape(self._processor.id_to_piece(int(i))) for i in ids]
+        return [self._shown[i] for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """Text of bytes goes to the first byte of each character; the others add nothing."""
@@ -78,6 +78,11 @@ class Subwords(Learned):
         for start, end in _runs([i in self._bytes for i in ids]):
             surfaces[start:end] = _spread(bytes(self._bytes[i] for i in ids[start:end]))
         return surfaces
+
+    @cached_property
+    def _shown(self) -> list[str]:
+        """How each id is shown."""
+        return [_unescape(self._processor.id_to_piece(i)) for i in range(self.size)]
 
     @cached_property
     def _surfaces(self) -> list[str]:

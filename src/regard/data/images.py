@@ -1,0 +1,155 @@
+"""Reading images of any common kind with Pillow, as pictures of one kind: 8 bits of red, green and blue.
+
+An image is turned as its EXIF data says. What is transparent shows white. Of an animation the first frame is taken, of
+16 bits the upper eight; grey and CMYK become red, green and blue. Where a size is given, the largest square in the
+middle is resized to it, smoothly (bicubic, averaging where it shrinks).
+"""
+
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MEGAPIXELS: Final = 50.0
+"""The largest image that is read, unless another limit is given: a small file can unpack to fill the memory."""
+_LARGEST_FILE: Final = 1 << 28
+_SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L", "I;16N")
+_WHITE: Final = (255, 255, 255, 255)
+
+
+def read_image(path: str | Path, pixels: int | None = None, megapixels: float = MEGAPIXELS) -> NDArray[np.uint8]:
+    """Read an image file: height × width × 3, or `pixels` × `pixels` × 3 where a size is given."""
+    name = str(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except IsADirectoryError:
+        raise DataError(f"{name} is a folder, not an image. Give a file in it.") from None
+    except FileNotFoundError:
+        raise DataError(f"No image {name!r}.{_near(Path(path))}") from None
+    except OSError as error:
+        raise DataError(f"Cannot read {name}: {(error.strerror or str(error)).lower()}.") from None
+    if len(content) > _LARGEST_FILE:
+        raise DataError(f"{name} is larger than {_LARGEST_FILE >> 20} MB. Is this an image? Make it smaller if it is.")
+    return decode_image(content, name, pixels, megapixels)
+
+
+def decode_image(
+    content: bytes, name: str = "the image", pixels: int | None = None, megapixels: float = MEGAPIXELS
+) -> NDArray[np.uint8]:
+    """Read the bytes of an image file; `name` is what messages call it."""
+    pillow = _pillow()
+    if not content:
+        raise DataError(f"{name} is empty. Fetch it again, or leave it out.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sizes, which are checked here, and of damage to what is not needed
+        image = _open(pillow, content, name, megapixels)
+        _check_size(image.size, name, megapixels)
+        try:
+            image.load()
+            image = _opaque(pillow, _eight_bits(_turned(image), name))
+        except DataError:
+            raise
+        except Exception as error:  # Pillow and the libraries under it raise whatever a damaged file leads to
+            raise _damaged(name, error) from None
+    if pixels is not None:
+        image = image.crop(_middle(image.size)).resize((pixels, pixels), pillow.Resampling.BICUBIC)
+    return np.array(image, dtype=np.uint8)
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise DataError("Pillow is needed to read images: pip install 'regard[vision]'.") from None
+    return Image
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" There is no folder {str(path.parent)!r} either."
+    return did_you_mean(path.name, sorted(os.listdir(path.parent)))
+
+
+def _open(pillow: Any, content: bytes, name: str, megapixels: float) -> "Image.Image":
+    """Read an image's header; its size is checked by us, against our own limit."""
+    try:
+        image: Image.Image = pillow.open(io.BytesIO(content))
+    except pillow.UnidentifiedImageError:
+        raise DataError(
+            f"{name} is not an image that can be read. PNG, JPEG, GIF, WebP, BMP and TIFF are: convert it, or leave it "
+            "out."
+        ) from None
+    except pillow.DecompressionBombError:
+        raise _too_large(name, "hundreds of", megapixels) from None
+    except Exception as error:
+        raise _damaged(name, error) from None
+    return image
+
+
+def _damaged(name: str, error: Exception) -> DataError:
+    return DataError(f"{name} is cut short or damaged ({error}). Fetch it again, or leave it out.")
+
+
+def _check_size(size: tuple[int, int], name: str, megapixels: float) -> None:
+    count = size[0] * size[1] / 1e6
+    if count > megapixels:
+        raise _too_large(name, f"{size[0]:,} × {size[1]:,} pixels, {count:,.0f}", megapixels)
+    if not count:
+        raise DataError(f"{name} has no pixels ({size[0]} × {size[1]}). Leave it out.")
+
+
+def _too_large(name: str, what: str, megapixels: float) -> DataError:
+    return DataError(
+        f"{name} has {what} megapixels, and at most {megapixels:g} are read, so that no file can fill the memory. "
+        "Make it smaller."
+    )
+
+
+def _turned(image: "Image.Image") -> "Image.Image":
+    """Turn an image as its EXIF data says; where these are damaged, the image is as it is."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:
+        return image
+
+
+def _eight_bits(image: "Image.Image", name: str) -> "Image.Image":
+    """Keep the upper eight of 16 bits. Numbers of 32 bits have no agreed white; all else has eight bits already."""
+    from PIL import Image
+
+    if image.mode not in (*_SIXTEEN_BITS, "F"):
+        return image
+    values = np.asarray(image)
+    if image.mode == "F" or values.min() < 0 or values.max() > 65_535:
+        raise DataError(
+            f"{name} has numbers of 32 bits, which have no agreed black and white. Convert it to 8 or 16 bits."
+        )
+    return Image.fromarray((values.astype(np.uint32) >> 8).astype(np.uint8))
+
+
+def _opaque(pillow: Any, image: "Image.Image") -> "Image.Image":
+    """Lay an image over white where it is transparent, and make it red, green and blue."""
+    if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
+        over = image.convert("RGBA")
+        image = pillow.alpha_composite(pillow.new("RGBA", over.size, _WHITE), over)
+    return image.convert("RGB")
+
+
+def _middle(size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Return the largest square in the middle of an image: left, top, right, bottom."""
+    width, height = size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side

@@ -1,0 +1,196 @@
+"""Pictures by number, with what is said of them, wherever they come from: what training and evaluation know of them.
+
+A source of pictures has a length, and for each number from 0 some of these:
+
+| part      | what                                                   | scenes | Fashion-MNIST | folder | .npz |
+|-----------|--------------------------------------------------------|--------|---------------|--------|------|
+| image     | the picture: uint8, height × width × `channels`        | yes    | yes           | yes    |      |
+| regions   | features of its regions: float32, regions × width      |        |               |        | yes  |
+| captions  | what is said of it: one or more texts                  | yes    |               | yes    | yes  |
+| questions | what is asked about it, and the answers                | yes    |               |        |      |
+| label     | what it shows, as a place in `labels`                  |        | yes           |        |      |
+
+`has` names the parts that there are; to ask for another raises a DataError that says so.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from regard.data.scenes import Scene
+
+EMBEDDED: Final = "scenes"
+INSTALLED: Final = "fashion-mnist"
+PARTS: Final = ("image", "regions", "captions", "questions", "label")
+_DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
+_FORMS: Final = (
+    "Give scenes, fashion-mnist or a folder with its IDX files, a folder of images and a captions file, "
+    "or an .npz file of region features and a captions file"
+)
+
+
+class Asked(NamedTuple):
+    """A question about a picture."""
+
+    question: str
+    answer: str
+    kind: str = ""
+
+
+class Pictures(ABC):
+    """Pictures by number. A source overrides what it has, and names it in `has`."""
+
+    name: str
+    """What messages call it."""
+    has: frozenset[str]
+    channels: int = 3
+    """Of an image: 3 for red, green and blue, 1 for grey."""
+    labels: tuple[str, ...] = ()
+    """The names of the classes."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return what changes whenever the pictures, or what is said of them, may have changed."""
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """Return a picture: height × width × channels."""
+        raise self.lacks("image")
+
+    def images(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return several pictures of one size: pictures × height × width × channels."""
+        return np.stack([self.image(int(index)) for index in indices])
+
+    def regions(self, index: int) -> NDArray[np.float32]:
+        """Return the features of a picture's regions: regions × width."""
+        raise self.lacks("regions")
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        """Return what is said of a picture; its words are what white space separates."""
+        raise self.lacks("captions")
+
+    def questions(self, index: int) -> tuple[Asked, ...]:
+        """Return what is asked about a picture."""
+        raise self.lacks("questions")
+
+    def label(self, index: int) -> int:
+        """Return the class of a picture."""
+        raise self.lacks("label")
+
+    def require(self, *parts: str) -> None:
+        """Raise a DataError unless all these parts are there."""
+        for part in parts:
+            if part not in self.has:
+                raise self.lacks(part)
+
+    def lacks(self, part: str) -> DataError:
+        """Say that a part is not there."""
+        parts = ", ".join(name for name in PARTS if name in self.has)
+        return DataError(f"{self.name} has no {part} for its pictures (it has {parts}). {_FORMS}.")
+
+
+class ScenePictures(Pictures):
+    """The embedded scenes. `scene` gives all that there is to know of one: things, masks, gold regions."""
+
+    has = frozenset(("image", "captions", "questions"))
+
+    def __init__(self, split: str, size: int, seed: int = 1, pixels: int = 64) -> None:
+        from regard.data.scenes import generate
+
+        generate(split, size, seed, pixels=pixels)  # says at once what cannot be had
+        self.name = f"{EMBEDDED}:{split}:{size}"
+        self._made = split, size, seed, pixels
+
+    def __len__(self) -> int:
+        return self._made[1]
+
+    def identity(self) -> str:
+        """Take in the first scenes, so that a release that draws others from the same seed is noticed."""
+        digest = blake2b(digest_size=16)
+        for index in range(min(len(self), 20)):
+            digest.update(self.scene(index).painting.image.tobytes())
+            digest.update(repr((self.captions(index), self.questions(index))).encode())
+        return f"{EMBEDDED} {self._made} {digest.hexdigest()}"
+
+    def scene(self, index: int) -> "Scene":
+        """Return a scene with all that is known of it."""
+        from regard.data.scenes import scene
+
+        split, size, seed, pixels = self._made
+        return scene(split, within(index, size), seed, pixels)
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """Paint a scene."""
+        return self.scene(index).painting.image
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        """Say all that can be said of a scene."""
+        return tuple(caption.text for caption in self.scene(index).captions)
+
+    def questions(self, index: int) -> tuple[Asked, ...]:
+        """Ask about a scene; the words have no question mark."""
+        questions = self.scene(index).questions
+        return tuple(Asked(" ".join(question.words), question.answer, question.kind) for question in questions)
+
+
+def within(index: int, size: int) -> int:
+    """Return an index that is one of a picture; anything else is a mistake of ours, not of a user."""
+    if not 0 <= index < size:
+        raise IndexError(f"picture {index} of {size}")
+    return index
+
+
+def open_pictures(parts: Sequence[str], split: str = "train", seed: int = 1, pixels: int = 64) -> Pictures:
+    """Open pictures that are given in any of their forms.
+
+    `parts` is `scenes`, which may be followed by a size and a split of its own (`scenes:20000`, `scenes:test:200`); or
+    `fashion-mnist`, where Debian has put it, or a folder with its IDX files; or a folder of images or an .npz file of
+    region features, and then a captions file, unless it is there or beside. `split` is for scenes and Fashion-MNIST,
+    `seed` for scenes, `pixels` for scenes and for a folder of images.
+    """
+    from regard.data.captioned import CaptionedImages, RegionFeatures
+    from regard.data.fashion import DEBIAN, FashionMnist, is_fashion
+
+    if not parts or len(parts) > 2:
+        raise DataError(f"{len(parts)} parts of a source of pictures. {_FORMS}.")
+    given, captions = parts[0], parts[1] if len(parts) == 2 else None
+    name = given.partition(":")[0]
+    if name == EMBEDDED and captions is None:
+        return open_scenes(given, split, seed, pixels)
+    path = Path(given)
+    if given == INSTALLED and captions is None and not path.exists():
+        return FashionMnist(DEBIAN, split)
+    if given.endswith(".npz"):
+        return RegionFeatures(path, None if captions is None else Path(captions))
+    if path.is_dir():
+        if captions is None and is_fashion(path):
+            return FashionMnist(path, split)
+        return CaptionedImages(path, None if captions is None else Path(captions), pixels)
+    hint = did_you_mean(name, (EMBEDDED, INSTALLED))
+    raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
+
+
+def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 64) -> ScenePictures:
+    """Open the embedded scenes: `scenes`, `scenes:20000`, `scenes:test:200`; the size given last counts."""
+    size = None
+    for detail in given.split(":")[1:]:
+        if detail in _DEFAULT_SIZES:
+            split = detail
+        elif detail.isdecimal() and int(detail) > 0:
+            size = int(detail)
+        else:
+            raise DataError(
+                f"{detail!r} in {given!r} is neither a number of scenes nor a split ({', '.join(_DEFAULT_SIZES)}). "
+                f"Write for instance {EMBEDDED}:20000."
+            )
+    return ScenePictures(split, _DEFAULT_SIZES.get(split, 1) if size is None else size, seed, pixels)

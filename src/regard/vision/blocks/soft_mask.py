@@ -1,0 +1,99 @@
+"""Attention to places: a mask from a branch that sees the whole image."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from regard.errors import ConfigError
+from regard.shapes import Float, Tensor
+from regard.vision.base import Block, BlockSizes, blocks
+from regard.vision.convolution import SMALLEST, convolution, group_norm
+from regard.vision.residual import ResidualUnit
+
+
+class Hourglass(nn.Module):
+    """Down to half the rows and columns, on to a smaller hourglass within, and up again (section 3.1, figure 3).
+
+    What the one within yields is added to a unit of what went into it, so that what is lost below comes by the side.
+    """
+
+    def __init__(self, channels: int, depth: int, standardised: bool) -> None:
+        super().__init__()
+        self.down, self.up = (ResidualUnit(channels, channels, 1, standardised) for _ in range(2))
+        self.side = ResidualUnit(channels, channels, 1, standardised) if depth > 1 else None
+        self.within = Hourglass(channels, depth - 1, standardised) if depth > 1 else None
+
+    def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
+        """Run; rows and columns may be of any number."""
+        below = self.down(functional.max_pool2d(features, 3, stride=2, padding=1))
+        if self.within is not None and self.side is not None:
+            below = self.within(below) + self.side(below)
+        return functional.interpolate(self.up(below), features.shape[2:], mode="bilinear", align_corners=False)
+
+
+class MaskBranch(nn.Module):
+    """The soft mask branch: an hourglass, two 1×1 convolutions, and a sigmoid (section 3.1)."""
+
+    def __init__(self, channels: int, depth: int, standardised: bool, across: bool) -> None:
+        """`across` says that each map is normalised before the sigmoid."""
+        super().__init__()
+        self.hourglass = Hourglass(channels, depth, standardised)
+        self.norm_1, self.norm_2 = group_norm(channels), group_norm(channels)
+        self.W_1 = convolution(channels, channels, 1, 1, standardised)
+        self.W_2 = nn.Conv2d(channels, channels, 1, bias=not across)  # which a norm of the map would undo
+        self.across = across
+
+    def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
+        """Make the mask."""
+        found = self.W_1(functional.relu(self.norm_1(self.hourglass(features))))
+        found = self.W_2(functional.relu(self.norm_2(found)))
+        return torch.sigmoid(functional.layer_norm(found, found.shape[2:], eps=SMALLEST) if self.across else found)
+
+
+@blocks.register("soft-mask")
+class SoftMask(Block):
+    r"""Raise features by a mask for every place and channel (Wang et al. 2017, equations 3 and 4: "mixed attention").
+
+    .. math:: H_{i,c}(x) = (1 + M_{i,c}(x)) \cdot T_{i,c}(x) \qquad M_{i,c} = 1 / (1 + \exp(-x_{i,c}))
+
+    where `x_{i,c}` in the second is what the branch yields. `T` are `model.image.trunk` residual units; with none of
+    them `T(x) = x`, and the stage before is the trunk.
+    Differs from the paper: norms are over groups of channels; r, its residual units between poolings, is one; and its
+    pre-processing units are what stands before the block.
+    """
+
+    across = False
+
+    def __init__(self, sizes: BlockSizes) -> None:
+        super().__init__(sizes)
+        if sizes.depth < 1 or sizes.trunk < 0:
+            name, least = ("depth", 1) if sizes.depth < 1 else ("trunk", 0)
+            raise ConfigError(f"model.image.{name} must be at least {least}, got {getattr(sizes, name)}.")
+        channels = sizes.channels
+        self.mask = MaskBranch(channels, sizes.depth, sizes.standardised, self.across)
+        self.trunk = nn.Sequential(
+            *(ResidualUnit(channels, channels, 1, sizes.standardised) for _ in range(sizes.trunk))
+        )
+
+    @property
+    def attends(self) -> nn.Module:
+        """Its mask, B×C×h×w."""
+        return self.mask
+
+    def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
+        """Run both branches."""
+        raised: Tensor = (1 + self.mask(features)) * self.trunk(features)
+        return raised
+
+
+@blocks.register("soft-mask-spatial")
+class SpatialMask(SoftMask):
+    r"""Raise features by a mask that tells of places alone (Wang et al. 2017, equation 6: "spatial attention").
+
+    .. math:: M_{i,c} = 1 / (1 + \exp(-(x_{i,c} - \mathrm{mean}_c) / \mathrm{std}_c))
+
+    Each map is normalised over its places before the sigmoid, so that no channel is raised as a whole.
+    Differs from the paper: as the soft mask does.
+    """
+
+    across = True

@@ -1,0 +1,100 @@
+"""The contract of what answers questions about images."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from torch import nn
+
+from regard.config import ModelConfig
+from regard.errors import ModelError
+from regard.layers.dropout import Dropout
+from regard.models.protocol import Encoded
+from regard.registry import Registry
+from regard.shapes import Bool, Float, Int, Tensor
+from regard.vision.base import Looks
+from regard.vision.encoder import ImageEncoder
+from regard.vision.positions import Grid
+from regard.vision.questions.settings import QuestionsConfig
+
+
+class Asking(NamedTuple):
+    """Questions, of which several may be about one image."""
+
+    tokens: Int[Tensor, "N T"]
+    mask: Bool[Tensor, "N T"]
+    """Which tokens are real."""
+    about: Int[Tensor, " N"]
+    """Which image of the batch each question is about."""
+
+
+class Answered(NamedTuple):
+    """What an answerer yields."""
+
+    logits: Float[Tensor, "N W"]
+    """One for each answer."""
+    weights: Float[Tensor, "N T L H S"] | None
+    """Where in the image was looked, with each token (top-down: T = 1, with the whole question); L = 0 without
+    attention, None where nobody asked."""
+    grid: Grid
+    """Rows and columns of the cells."""
+    looks: Looks
+    """What the image encoder attended to, by the module's name; empty where nobody asked."""
+
+
+class Parts(NamedTuple):
+    """What an answerer is made for."""
+
+    dropout: Dropout
+    words: int
+    answers: int
+
+
+class Answerer(nn.Module, ABC):
+    """Reads questions and images, and scores answers."""
+
+    def __init__(self, model: ModelConfig, config: QuestionsConfig, parts: Parts) -> None:
+        super().__init__()
+        self.encoder = ImageEncoder(model, parts.dropout)
+        self.dropout = parts.dropout
+
+    def forward(
+        self, source: Float[Tensor, "B ..."], asking: Asking, mask: Bool[Tensor, "B S"] | None = None
+    ) -> Float[Tensor, "N W"]:
+        """Make logits of answers from images B×C×h×w, or from regions B×S×D with a mask of those that are real."""
+        check(source, asking)
+        return self.answer(self.encoder(source, mask), asking, look=False)[0]
+
+    def see(
+        self,
+        source: Float[Tensor, "B ..."],
+        asking: Asking,
+        mask: Bool[Tensor, "B S"] | None = None,
+        look: bool = True,
+    ) -> Answered:
+        """Answer, and tell where was looked."""
+        check(source, asking)
+        encoded, grid, looks = self.encoder.see(source, mask, look)
+        logits, weights = self.answer(encoded, asking, look)
+        return Answered(logits, weights if look else None, grid, looks)
+
+    @abstractmethod
+    def answer(
+        self, encoded: Encoded, asking: Asking, look: bool
+    ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
+        """Answer questions about encoded images; weights are made only if they are asked for or needed on the way."""
+
+
+answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")
+
+
+def check(source: Float[Tensor, "B ..."], asking: Asking) -> None:
+    """Refuse questions that do not fit together; whether an image is there is the caller's word, not asked of a GPU."""
+    tokens, mask, about = asking
+    if tokens.dim() != 2 or mask.shape != tokens.shape or about.shape != tokens.shape[:1]:
+        got = ", ".join("×".join(map(str, part.shape)) for part in asking)
+        raise ModelError(f"Questions are tokens N×T, a mask N×T and the image of each, N; got {got}.")
+    if about.device.type == "cpu" and len(about) and not 0 <= int(about.min()) <= int(about.max()) < len(source):
+        raise ModelError(
+            f"There are {len(source)} images, counted from 0, and questions about number {int(about.min())} to "
+            f"{int(about.max())}."
+        )

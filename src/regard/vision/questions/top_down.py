@@ -1,0 +1,118 @@
+"""Top-down attention: a question that was read to its end looks once at the regions."""
+
+import torch
+from torch import nn
+
+from regard.attention import Attention, build_attention
+from regard.attention.attention import Parts as AttentionParts
+from regard.attention.base import Sizes, focuses, reaches
+from regard.attention.heads import Heads
+from regard.config import AttentionConfig, ModelConfig
+from regard.errors import ConfigError
+from regard.layers.cells import CellState, cells
+from regard.layers.embedding import Embedding
+from regard.models.protocol import Encoded, pick
+from regard.shapes import Bool, Float, Tensor
+from regard.vision.questions.base import Answerer, Asking, Parts, answerers
+from regard.vision.questions.gated import GatedTanh, GatedTanhScore
+from regard.vision.questions.settings import QuestionsConfig
+from regard.vision.questions.words import PAD
+
+GATED = "gated-tanh"
+"""The paper's score. It is no part of the registry of scores: nothing else looks so."""
+
+
+@answerers.register("top-down")
+class TopDown(Answerer):
+    r"""A question finds the regions that matter to it (Anderson et al. 2018, section 3.3).
+
+    .. math::
+        q = \mathrm{GRU}(E w_1, \dots, E w_T) \qquad a_i = w_a^\top f_a([v_i; q]) \qquad
+        \alpha = \mathrm{softmax}(a) \qquad \hat v = \sum_i \alpha_i v_i
+
+    .. math:: h = f_q(q) \odot f_v(\hat v) \qquad p(y) = \mathrm{softmax}(W_o f_o(h))
+
+    where all `f` are gated (`GatedTanh`). Differs from the paper: a question has one answer, so a softmax stands for
+    the sigmoids that score each answer by itself; embeddings are not those of GloVe; the question mark is read first;
+    regions may be the cells of any image encoder. `model.attention.heads` gives it several looks, each with projections
+    of its own, of which the joint context is read; and any other score may be named. Without attention, `v̂` is the
+    mean of the regions.
+    """
+
+    def __init__(self, model: ModelConfig, config: QuestionsConfig, parts: Parts) -> None:
+        super().__init__(model, config, parts)
+        reader = model.encoder
+        _check(model, config)
+        self.embedding = Embedding(parts.words, model.embedding, PAD)
+        self.reader = cells[reader.cell](model.embedding, reader.width)
+        width, seen = reader.width, self.encoder.state_width
+        self.attention = None if model.attention is None else _attention(model.attention, width, seen)
+        seen = seen if self.attention is None else self.attention.context_width
+        self.f_q, self.f_v = GatedTanh(width, config.fusion), GatedTanh(seen, config.fusion)
+        self.f_o = GatedTanh(config.fusion, config.fusion)
+        self.output = nn.Linear(config.fusion, parts.answers)
+
+    def answer(
+        self, encoded: Encoded, asking: Asking, look: bool
+    ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
+        """Read each question, look, and let both meet."""
+        question = self._read(asking.tokens, asking.mask)
+        if self.attention is None:
+            seen = encoded.summary[asking.about]
+            weights = seen.new_zeros(len(seen), 1, 0, 1, encoded.mask.shape[1])
+        else:
+            memory = pick(self.attention.remember(encoded.states, encoded.mask), asking.about)
+            attended = self.attention(question, memory, look=look)
+            seen, weights = attended.context, None if attended.weights is None else attended.weights[:, :, None]
+        both = self.f_q(question) * self.f_v(self.dropout(seen))
+        logits: Tensor = self.output(self.dropout(self.f_o(self.dropout(both))))
+        return logits[:, 0], weights
+
+    def _read(self, tokens: Tensor, mask: Bool[Tensor, "N T"]) -> Float[Tensor, "N 1 D"]:
+        """Return the state after the last real token of each question; what follows it is never looked at."""
+        embedded = self.dropout(self.embedding(tokens))
+        nothing = embedded.new_zeros(len(tokens), self.reader.network.hidden_size)
+        memory = nothing if self.reader.gates == 4 else None
+        states = self.reader.run(embedded, CellState(nothing, memory))
+        last = mask.sum(dim=1).clamp(min=1) - 1
+        return states[torch.arange(len(states), device=states.device), last][:, None]
+
+
+def _attention(config: AttentionConfig, query_width: int, state_width: int) -> Attention:
+    """Make the look at the regions: the paper's, or one with any score that there is."""
+    if config.score != GATED:
+        return build_attention(config, query_width, state_width)
+    if config.heads < 1 or config.width < 1:
+        name = "heads" if config.heads < 1 else "width"
+        raise ConfigError(f"model.attention.{name} must be at least 1, got {getattr(config, name)}.")
+    if config.reach != "global" or config.coverage != "none":
+        raise ConfigError(
+            f"model.attention.score={GATED} looks once, at all regions: set model.attention.reach=global and "
+            "model.attention.coverage=none."
+        )
+    heads = None
+    query, key = query_width, state_width
+    if config.heads > 1 or config.project:
+        query = key = config.head_width or -(-query_width // config.heads)
+        heads = Heads(query_width, state_width, config.heads, config.heads, query, query_width)
+    sizes = Sizes(query, key, config.heads, config.heads, config.width, soft_chance=config.soft_chance)
+    score, reach, focus = GatedTanhScore(sizes), reaches["global"](sizes), focuses[config.focus](sizes)
+    width = state_width if heads is None else query_width
+    return Attention(AttentionParts(score, reach, focus, width, heads, temperature=config.temperature))
+
+
+def _check(model: ModelConfig, config: QuestionsConfig) -> None:
+    reader = model.encoder
+    if reader.kind != "recurrent" or reader.layers != 1 or reader.bidirectional:
+        raise ConfigError(
+            "A top-down answerer reads the question by one recurrent layer from left to right: set "
+            "model.encoder.kind=recurrent, model.encoder.layers=1 and model.encoder.bidirectional=false."
+        )
+    for name, value in (("model.encoder.width", reader.width), ("questions.fusion", config.fusion)):
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, got {value}.")
+    if model.attention is not None and model.attention.focus in ("hard", "monotonic"):
+        raise ConfigError(
+            f"model.attention.focus={model.attention.focus} is for looks that follow each other, and a question looks "
+            "once: take softmax, sparsemax, entmax or gumbel."
+        )

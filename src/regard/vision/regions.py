@@ -1,0 +1,50 @@
+"""Regions of an image whose features are given: what another network found, or objects that it detected."""
+
+import torch
+from torch import nn
+
+from regard.config import ImageConfig
+from regard.errors import ConfigError, ModelError
+from regard.masks import erase
+from regard.shapes import Bool, Float, Tensor
+from regard.vision.stem import Cells, Stem, stems
+
+
+@stems.register("regions")
+class Regions(Stem):
+    """Map given features to cells (Xu et al. 2015, section 3.1.1; Anderson et al. 2018, section 3.1).
+
+    With `model.image.size` they are a grid of so many rows and columns, row by row; with a size of 0 they are objects
+    that lie anywhere, any number of them, of which a mask tells the real ones.
+    Differs from the papers: they look at the features as they are, ours pass one linear map.
+    """
+
+    def __init__(self, config: ImageConfig) -> None:
+        super().__init__(config)
+        if config.channels < 1:
+            raise ConfigError(f"model.image.channels must be at least 1, got {config.channels}.")
+        if config.size == 0 and config.positions != "none":
+            raise ConfigError(
+                "Regions that lie anywhere (model.image.size=0) have no rows and columns: set model.image.size to how "
+                "many they make, or model.image.positions=none."
+            )
+        self.channels, self.size = config.channels, config.size
+        self.W = nn.Linear(config.channels, config.width)
+        self.grid = (config.size, config.size)
+
+    def forward(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> Cells:
+        """Map every region; padding comes out as zero, whatever stood there."""
+        if source.dim() != 3 or source.shape[2] != self.channels:
+            raise ModelError(
+                f"This model reads regions, as batch × regions × {self.channels} features (model.image.channels), got "
+                f"{'×'.join(map(str, source.shape))}."
+            )
+        count = source.shape[1]
+        if self.size and count != self.size**2:
+            raise ModelError(
+                f"There are {count} regions, and model.image.size={self.size} says that they make {self.size} rows of "
+                f"{self.size}: change it, or set it to 0 if they are objects that lie anywhere."
+            )
+        real = torch.ones(source.shape[:2], dtype=torch.bool, device=source.device) if mask is None else mask
+        cells = erase(self.W(erase(source, real)), real)
+        return Cells(cells, real, self.grid if self.size else (1, count))

@@ -1,0 +1,212 @@
+"""Attention over an image as a strip: the image as it is, then once for each word, warm where the model looked."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DisplayError
+from regard.viz.figure import FAINT, INK, LINES, save_figure
+from regard.viz.labels import cells, friendly, shorten
+from regard.viz.overlay import Box, ImageTrace
+from regard.viz.overlay_heat import Regions, fitted, key_colours, overlaid, pixels_of, top
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDEST = 9.6
+"""How wide a strip becomes before it is set in rows, in inches."""
+_GAP, _ROW, _LEAST = 0.14, 0.46, 0.9
+"""Between panels, below them for the captions, and the least room a caption gets across."""
+_POINTS, _SMALLEST, _NOTE = 10.5, 7.5, 7.0
+_LETTER = 0.62
+"""How wide a letter is, as a part of its height."""
+
+
+class HeatMap(NamedTuple):
+    """What speaks for a class, over the cells of a grid, by whatever method: to be drawn beside others."""
+
+    name: str
+    cells: NDArray[np.float32]
+    """Rows × columns, any numbers from 0 on; the largest gets the strongest colour."""
+    note: str = ""
+
+
+class _Panel(NamedTuple):
+    name: str
+    note: str
+    shares: NDArray[np.float32] | None
+    """Height × width, parts of the strongest colour; None for the image as it is."""
+    outlines: tuple[Box, ...] = ()
+    """In parts of the image: dashed."""
+    strongest: Box | None = None
+    """The box that was looked at most, in parts of the image."""
+
+
+class _Key(NamedTuple):
+    low: str
+    high: str
+    about: str
+
+
+def save_strip(
+    trace: ImageTrace, path: Path, *, layer: int | None = None, head: int | None = None, title: str = "", each: bool = False
+) -> list[str]:
+    """Draw the image, and for each word what one layer and head, or the mean, looked at; .png, .svg or .pdf.
+
+    All words share one scale; with `each`, every word has its own. Returns notes for the user.
+    """
+    look, chosen = trace.look(layer, head), trace.shown()
+    if not look.size:
+        raise DisplayError(f"There is nothing to draw: the trace has {len(trace.words)} words.")
+    panels, strongest = len(chosen) + 1, top(look[chosen])
+    size = _Size.of(trace.image, panels)
+    image = fitted(trace.image, size.pixels)
+    labels = friendly(trace.words, trace.trace.special)
+    drawn = [_Panel("", f"{trace.image.shape[1]} × {trace.image.shape[0]} pixels", None)]
+    height, width = trace.image.shape[:2]
+    for place in chosen:
+        weights = look[place]
+        most = float(weights.max())
+        spread = trace.regions.field(weights, *image.shape[:2])
+        outlines = trace.outlines[place] if trace.outlines else ()
+        drawn.append(
+            _Panel(
+                labels[place],
+                " · ".join([f"max {_number(most)}", *_sum(weights)]),
+                spread / ((most or 1.0) if each else strongest),
+                tuple((left / width, up / height, right / width, low / height) for left, up, right, low in outlines),
+                trace.regions.place(int(weights.argmax())) if trace.boxes is not None and most > 0 else None,
+            )
+        )
+    more = "+" if float(look[chosen].max()) > strongest else ""
+    high = "each word's max" if each else f"{_number(strongest)}{more}"
+    key = _Key("0", high, f"weight over {trace.caption(layer, head)}")
+    return _save(path, _Sheet(image, drawn, size, key, title))
+
+
+def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, title: str = "") -> list[str]:
+    """Draw the image, and beside it each map over it, such as Grad-CAM of several classes and attention rollout.
+
+    Such maps are no distributions, and differ in size from method to method: each has a scale of its own.
+    """
+    if not maps:
+        raise DisplayError("There is nothing to draw: no heat map was given.")
+    size = _Size.of(image, len(maps) + 1)
+    picture = fitted(image, size.pixels)
+    drawn = [_Panel("", f"{image.shape[1]} × {image.shape[0]} pixels", None)]
+    for each in maps:
+        values = np.clip(np.nan_to_num(each.cells), 0, None).astype(np.float32)
+        if values.ndim != 2 or not values.size:
+            raise DisplayError(f"The heat map {each.name!r} must be rows × columns, got {each.cells.shape}.")
+        spread = Regions((values.shape[0], values.shape[1]), None, image.shape).field(values, *picture.shape[:2])
+        drawn.append(_Panel(each.name, each.note, spread / (float(values.max()) or 1.0)))
+    return _save(path, _Sheet(picture, drawn, size, _Key("0", "each map's max", ""), title))
+
+
+def _number(weight: float) -> str:
+    return f"{weight:.2f}" if weight >= 0.1 else f"{weight:.2g}"
+
+
+def _sum(weights: NDArray[np.float32]) -> list[str]:
+    """Say what the weights add up to where that is not one: the rest was looked at elsewhere."""
+    total = float(weights.sum())
+    return [] if abs(total - 1) < 0.005 else [f"sum {total:.2f}"]
+
+
+class _Size(NamedTuple):
+    """Inches of a picture within a panel, and its pixels."""
+
+    width: float
+    height: float
+    pixels: int
+
+    @classmethod
+    def of(cls, image: NDArray[np.uint8], panels: int) -> "_Size":
+        height, width = pixels_of(image).shape[:2]
+        longest = float(np.interp(panels, [6, 30], [1.75, 1.2]))
+        # Much longer than wide, a picture would be a line: neither side becomes less than can be seen.
+        share = longest / max(height, width)
+        return cls(width * share, height * share, 320 if panels <= 12 else 224)
+
+
+class _Sheet(NamedTuple):
+    image: NDArray[np.uint8]
+    panels: list[_Panel]
+    size: _Size
+    key: _Key
+    title: str
+
+    @property
+    def room(self) -> float:
+        """How wide a panel is with its caption."""
+        return max(self.size.width, _LEAST)
+
+    def draw(self, figure: "Figure") -> None:
+        """Place the panels row by row, and the scale below."""
+        across = min(len(self.panels), max(1, int((WIDEST + _GAP) / (self.room + _GAP))))
+        down = -(-len(self.panels) // across)
+        across = -(-len(self.panels) // down)  # rows of like length
+        wide, tall = across * (self.room + _GAP) - _GAP, down * (self.size.height + _ROW)
+        figure.set_size_inches(wide, tall)
+        for number, panel in enumerate(self.panels):
+            row, column = divmod(number, across)
+            left = column * (self.room + _GAP) + (self.room - self.size.width) / 2
+            up = tall - row * (self.size.height + _ROW)
+            box = (left / wide, (up - self.size.height) / tall, self.size.width / wide, self.size.height / tall)
+            self._panel(figure.add_axes(box), panel)
+            middle = (left + self.size.width / 2) / wide
+            self._caption(figure, panel, middle, (up - self.size.height) / tall, tall)
+        self._scale(figure, wide, tall)
+        if self.title:
+            figure.text(0, 1 + 0.14 / tall, self.title, size=12, weight="bold", va="bottom", parse_math=False)
+
+    def _panel(self, axes: "Axes", panel: _Panel) -> None:
+        shown = self.image if panel.shares is None else overlaid(self.image, panel.shares)
+        axes.imshow(shown, extent=(0, 1, 1, 0), aspect="auto", interpolation="none")
+        axes.set(xlim=(0, 1), ylim=(1, 0), xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(linewidth=0.5, color=LINES)
+        from matplotlib.patches import Rectangle
+
+        marked = [(box, "--") for box in panel.outlines] + [(box, "-") for box in [panel.strongest] if box]
+        for (left, up, right, low), style in marked:
+            for colour, line in (("#000000", 2.0), ("#ffffff", 1.0)):  # seen on any ground
+                dashes = style if colour == "#ffffff" else "-"
+                axes.add_patch(
+                    Rectangle((left, up), right - left, low - up, fill=False, color=colour, lw=line, ls=dashes)
+                )
+
+    def _caption(self, figure: "Figure", panel: _Panel, x: float, y: float, tall: float) -> None:
+        """Write the word, smaller or shortened where it has to be, and what is known of it below."""
+        fit = self.room * 72 / _LETTER
+        points = min(_POINTS, max(_SMALLEST, fit / max(cells(panel.name), 1)))
+        name = shorten(panel.name, int(fit / points))
+        figure.text(
+            x, y - 0.06 / tall, name, size=points, color=INK, ha="center", va="top", parse_math=False
+        )
+        under = y - (0.25 if panel.name else 0.06) / tall
+        note = shorten(panel.note, int(self.room * 72 / _LETTER / _NOTE))
+        figure.text(x, under, note, size=_NOTE, color=FAINT, ha="center", va="top", parse_math=False)
+
+    def _scale(self, figure: "Figure", wide: float, tall: float) -> None:
+        """Draw the scale of colours, as they look over this image, and say what they mean."""
+        length, high, below = min(1.6, wide * 0.5), 0.11, 0.22
+        start = 0.12
+        axes = figure.add_axes((start / wide, -below / tall, length / wide, high / tall))
+        axes.imshow(key_colours(self.image), extent=(0, 1, 1, 0), aspect="auto", interpolation="none")
+        axes.set(xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(linewidth=0.4, color=LINES)
+        y = (high / 2 - below) / tall
+        figure.text((start - 0.05) / wide, y, self.key.low, size=8, color=FAINT, ha="right", va="center")
+        after = (start + length + 0.05) / wide
+        text = f"{self.key.high}   {self.key.about}"
+        figure.text(after, y, text, size=8, color=FAINT, ha="left", va="center", parse_math=False)
+
+
+def _save(path: Path, sheet: _Sheet) -> list[str]:
+    return save_figure(path, [*(panel.name for panel in sheet.panels), sheet.title], sheet.draw)
