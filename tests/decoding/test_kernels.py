@@ -8,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from regard.decoding import frames
+from regard.decoding.frames import Asked, Board, Frame, Record
 from regard.decoding.moving import move
 from regard.decoding.top import Top, top_of
 
@@ -74,3 +76,77 @@ def test_hypotheses_move_in_place(shape, kind):
     expected = torch.stack([own[slots] for own, slots in zip(state.unflatten(0, (count, beam)), parents, strict=True)])
     move(state, parents)
     assert torch.equal(state, expected.flatten(0, 1))
+
+
+def boards(count, beam, kept, seed):
+    """A board in the middle of a search: some sentences done, some hypotheses impossible, some at their last step."""
+    draw = torch.Generator().manual_seed(seed)
+    going = torch.rand(count, generator=draw) < 0.8
+    totals = torch.randn(count, beam, generator=draw).mul(3).sub(9)
+    totals[torch.rand(count, beam, generator=draw) < 0.2] = float("-inf")
+    totals[~going] = float("-inf")
+    scores = torch.randn(count, kept, generator=draw).sub(4).sort(dim=1, descending=True).values
+    scores[torch.rand(count, generator=draw) < 0.5] = float("-inf")
+    numbers = [torch.randint(5, (count, kept), generator=draw) for _ in range(2)]
+    limits = torch.randint(6, 9, (count,), generator=draw)
+    finished = torch.randint(4, (count,), generator=draw)
+    cut = torch.full((count, beam), float("-inf"))
+    parts = (limits, limits / 4 + 1, going, totals, scores, *numbers, finished, cut, torch.zeros_like(cut).long())
+    return Board(*(part.to(DEVICE) for part in parts))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("patience", [0.0, 0.8])
+@pytest.mark.parametrize(("count", "beam", "kept"), [(40, 5, 5), (30, 5, 1), (33, 1, 1), (20, 4, 2), (7, 12, 12)])
+def test_choosing_is_what_torch_s_operations_do(monkeypatch, count, beam, kept, patience):
+    for seed in range(4):
+        draw = torch.Generator().manual_seed(seed)
+        near = torch.randn(count * beam, beam, generator=draw).sort(dim=1, descending=True).values.to(DEVICE)
+        words = torch.randint(3, 9, (count * beam, beam), generator=draw).to(DEVICE)
+        whole = torch.randn(count * beam, generator=draw).abs().add(3).to(DEVICE)
+        found = []
+        for by_kernel in (False, True):
+            frame = object.__new__(Frame)
+            frame.asked = Asked(beam, kept, 2, 3, frozenset(), 0, 1.0, patience)
+            frame.board = boards(count, beam, kept, seed)
+            frame.penalties = torch.linspace(1, 3, 12, device=DEVICE)
+            frame.length = torch.tensor([7], device=DEVICE)
+            frame.broken = torch.zeros(1, dtype=torch.long, device=DEVICE)
+            tables = torch.zeros(9, count, beam, dtype=torch.long, device=DEVICE)
+            frame.record = Record(tables, tables.clone(), tables.float())
+            monkeypatch.setattr(frames, "runs_kernels", lambda device, chosen=by_kernel: chosen)
+            parents, rows = frame._choose(Top(near, words, whole))
+            found.append((frame, parents, rows))
+        (plain, _, _), (fused, parents, rows) = found
+        assert torch.equal(rows.view(count, beam), torch.arange(count, device=DEVICE)[:, None] * beam + parents)
+        assert torch.equal(plain.board.going, fused.board.going)
+        assert torch.equal(plain.board.finished, fused.board.finished)
+        for name in ("totals", "scores", "cut"):
+            torch.testing.assert_close(getattr(fused.board, name), getattr(plain.board, name))
+        # Where nothing is possible, it is all the same which is taken; and an entry that is not there has no place.
+        there = plain.record.log_probs[6].isfinite() & (found[0][0].board.totals > float("-inf"))
+        for ours, theirs in zip((*fused.record, parents[None]), (*plain.record, found[0][1][None]), strict=True):
+            torch.testing.assert_close(
+                ours[-1 if len(ours) == 1 else 6][there], theirs[-1 if len(theirs) == 1 else 6][there]
+            )
+        real = plain.board.scores > float("-inf")
+        assert torch.equal(plain.board.lengths[real], fused.board.lengths[real])
+        assert torch.equal(plain.board.slots[real], fused.board.slots[real])
+        assert int(fused.broken) == 0
+
+
+@pytest.mark.gpu
+def test_choosing_tells_of_what_is_no_number():
+    frame = object.__new__(Frame)
+    frame.asked = Asked(2, 1, 2, 3, frozenset(), 0, 1.0, 0.0)
+    frame.board = boards(3, 2, 1, 0)
+    frame.board.going.fill_(True)
+    frame.board.totals.fill_(-1.0)
+    frame.penalties = torch.ones(12, device=DEVICE)
+    frame.length, frame.broken = torch.tensor([4], device=DEVICE), torch.zeros(1, dtype=torch.long, device=DEVICE)
+    tables = torch.zeros(9, 3, 2, dtype=torch.long, device=DEVICE)
+    frame.record = Record(tables, tables.clone(), tables.float())
+    near = torch.zeros(6, 2, device=DEVICE)
+    near[3, 1] = float("nan")
+    frame._choose(Top(near, torch.full((6, 2), 5, device=DEVICE), torch.ones(6, device=DEVICE)))
+    assert int(frame.broken) == 4

@@ -43,14 +43,14 @@ def train_questions(
     tell: Callable[[int, float, float], None] = lambda step, loss, right: None,
     every: int = 100,
 ) -> int:
-    """Train by Adam with a cosine over the time (or steps) that there is; returns the steps taken."""
+    """Train by Adam with a cosine over the seconds of a core, or the steps, that there are; returns the steps taken."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))
     model.train()
-    begun, step, epoch = time.monotonic(), 0, 0
+    begun, step, epoch = time.process_time(), 0, 0
     loss = right = count = 0.0
     while True:
         for batch in material.batches(pictures, seed=1, epoch=epoch):
-            done = max((time.monotonic() - begun) / seconds, step / steps)
+            done = max((time.process_time() - begun) / seconds, step / steps)
             if done >= 1:
                 return step
             for group in optimizer.param_groups:

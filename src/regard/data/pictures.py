@@ -150,6 +150,24 @@ def within(index: int, size: int) -> int:
     return index
 
 
+def are_pictures(parts: Sequence[str]) -> bool:
+    """Tell whether what is given as a corpus is a source of pictures, going by its form."""
+    if not parts:
+        return False
+    name = parts[0].partition(":")[0]
+    return name in (EMBEDDED, INSTALLED) or parts[0].endswith(".npz") or Path(parts[0]).is_dir()
+
+
+def held_out(parts: Sequence[str]) -> tuple[str, ...]:
+    """Name the part of a source that is kept for validation, where it has one of its own."""
+    from regard.data.fashion import is_fashion
+
+    name = parts[0].partition(":")[0]
+    if len(parts) == 1 and (name == INSTALLED or (Path(parts[0]).is_dir() and is_fashion(Path(parts[0])))):
+        return (parts[0],)
+    return (name,) if len(parts) == 1 and name == EMBEDDED else ()
+
+
 def open_pictures(parts: Sequence[str], split: str = "train", seed: int = 1, pixels: int = 64) -> Pictures:
     """Open pictures that are given in any of their forms.
 

@@ -10,7 +10,8 @@ from torch.nn import functional
 from regard.decoding.moving import move, rows_of
 from regard.decoding.penalties import length_penalty
 from regard.decoding.rules import NEVER
-from regard.decoding.top import top_of
+from regard.decoding.top import MOST, Top, top_of
+from regard.loops import runs_kernels
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -175,31 +176,41 @@ class Frame:
 
     def _advance(self) -> None:
         asked, board = self.asked, self.board
-        count, size = board.totals.shape
         step = self.decoder.step(board.token.flatten(), self.state, False)
         forbidden = self.forbidden
         if asked.min_length:
             forbidden = forbidden | (self.is_eos & (self.length <= asked.min_length))
-        near, words, whole = top_of(step.logits, forbidden, size)
+        parents, rows = self._choose(top_of(step.logits, forbidden, asked.beam))
+        self._carry_on(step.state, parents, rows)
+        self.length.add_(1)
+
+    def _choose(self, top: Top) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
+        """Choose the next hypotheses; return which ones they extend, in their sentence and among all rows."""
+        asked, board = self.asked, self.board
+        count, size = board.totals.shape
+        if size <= MOST and top.words.shape[1] == size and runs_kernels(board.totals.device):
+            from regard.decoding.kernels import Choosing, choose
+
+            at = (self.penalties, self.length, self.broken, board, self.record, asked.eos, asked.patience * asked.beam)
+            return choose(*top, Choosing(*at))
+        near, words, whole = top
         ranked = ((board.totals.flatten() - whole)[:, None] + near).view(count, -1)
         chosen = ranked.topk(size, dim=1).indices
         parents = chosen // near.shape[1]
         tokens = words.view(count, -1).gather(1, chosen)
         log_probs = near.view(count, -1).gather(1, chosen) - whole.view(count, -1).gather(1, parents)
         self._settle(board.totals.gather(1, parents) + log_probs, tokens)
-        at = self.length - 1
         for table, new in zip(self.record, (tokens, parents, log_probs), strict=True):
-            table.index_copy_(0, at, new[None])
+            table.index_copy_(0, self.length - 1, new[None])
         board.token.copy_(tokens)
-        self._carry_on(step.state, parents)
-        self.length.add_(1)
+        return parents, rows_of(parents)
 
-    def _carry_on(self, after: Any, parents: Int[Tensor, "B N"]) -> None:
+    def _carry_on(self, after: Any, parents: Int[Tensor, "B N"], rows: Int[Tensor, " R"]) -> None:
         """Put the state after a step where the one before stood, each hypothesis where its extension now stands.
 
         Masks are those of a source, or of a past as long as all others': they need not move.
         """
-        rows, moves = rows_of(parents), self.asked.beam > 1
+        moves = self.asked.beam > 1
         for ours, new in zip(leaves(self.state), leaves(after), strict=True):
             moved = moves and new.dim() and len(new) == len(rows) and new.dtype != torch.bool
             if moved and new is ours:

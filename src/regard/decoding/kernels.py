@@ -2,7 +2,7 @@
 # What Triton compiles has no types that Python's would fit.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
-from typing import no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 import triton
@@ -67,3 +67,114 @@ def move(state: Tensor, parents: Int[Tensor, "B N"]) -> None:
     _move[(sentences, triton.cdiv(size, block))](
         state, parents, size, BEAM=beam, ROWS=triton.next_power_of_2(beam), BLOCK=block, num_warps=4
     )
+
+
+@triton.jit
+@no_type_check
+def _choose(
+    near, words, whole, penalties, length, limits, highest, going, totals, scores, lengths, slots, finished, cut, token,
+    broken, told_tokens, told_parents, told_log_probs, parents, rows, count, eos, most,
+    BEAM: tl.constexpr, KEPT: tl.constexpr, PATIENT: tl.constexpr, WIDE: tl.constexpr, ALL: tl.constexpr,
+):  # fmt: skip
+    """Do for one sentence all that stands between the best words of its hypotheses and the next step."""
+    b = tl.program_id(0).to(tl.int64)
+    slot, other = tl.arange(0, WIDE), tl.arange(0, ALL)
+    inside, never = slot < BEAM, float("-inf")
+    now = tl.load(length)
+    # What may follow, best first; what is no number comes before all, so that it is seen.
+    origin = other // BEAM
+    real = other < BEAM * BEAM
+    total = tl.load(totals + b * BEAM + origin, mask=real, other=never)
+    sum_of_all = tl.load(whole + b * BEAM + origin, mask=real, other=0.0)
+    found = total - sum_of_all + tl.load(near + b * BEAM * BEAM + other, mask=real, other=never)
+    lost = tl.max((found != found).to(tl.int32), axis=0) > 0
+    # What is impossible may still be all there is: then one after the other is taken, and none twice.
+    left = tl.where(found != found, float("inf"), tl.maximum(found, -3.0e38))
+    left = tl.where(real, left, never)
+    place = tl.zeros([WIDE], dtype=tl.int32)
+    for number in range(BEAM):
+        best = tl.argmax(left, axis=0)
+        place = tl.where(slot == number, best, place)
+        left = tl.where(other == best, never, left)
+    parent = place // BEAM
+    word = tl.load(words + b * BEAM * BEAM + place, mask=inside, other=0)
+    log_prob = tl.load(near + b * BEAM * BEAM + place, mask=inside, other=never)
+    log_prob = log_prob - tl.load(whole + b * BEAM + parent, mask=inside, other=0.0)
+    total = tl.load(totals + b * BEAM + parent, mask=inside, other=never) + log_prob
+    # What has ended.
+    limit, went = tl.load(limits + b), tl.load(going + b) != 0
+    score = total / tl.load(penalties + now)
+    complete = (word == eos) & inside
+    ended = complete | (now >= limit)
+    entering = tl.where(complete, score, never)
+    done = tl.load(finished + b) + tl.sum((entering > never).to(tl.int64), axis=0)
+    tl.store(finished + b, done)
+    kept = tl.load(scores + b * KEPT + slot, mask=slot < KEPT, other=never)
+    old_lengths = tl.load(lengths + b * KEPT + slot, mask=slot < KEPT, other=0)
+    old_slots = tl.load(slots + b * KEPT + slot, mask=slot < KEPT, other=0)
+    worst = never
+    for number in range(KEPT):
+        before, after = tl.max(kept, axis=0), tl.max(entering, axis=0)
+        was, new = tl.argmax(kept, axis=0), tl.argmax(entering, axis=0)
+        stays = before >= after
+        worst = tl.where(stays, before, after)
+        own_length = tl.sum(tl.where(slot == was, old_lengths, 0), axis=0)
+        own_slot = tl.sum(tl.where(slot == was, old_slots, 0), axis=0)
+        tl.store(scores + b * KEPT + number, worst)
+        tl.store(lengths + b * KEPT + number, tl.where(stays, own_length, now))
+        tl.store(slots + b * KEPT + number, tl.where(stays, own_slot, new.to(tl.int64)))
+        kept = tl.where(slot == tl.where(stays, was, -1), never, kept)
+        entering = tl.where(slot == tl.where(stays, -1, new), never, entering)
+    is_last = (now == limit) & (complete == 0)
+    tl.store(cut + b * BEAM + slot, score, mask=inside & is_last)
+    # Who goes on.
+    if lost & went:
+        if tl.load(broken) == 0:
+            tl.store(broken, now)
+    total = tl.where(ended & (total == total), never, total)
+    dearest = tl.maximum(tl.load(highest + b), tl.load(penalties + now + 1))
+    goes = tl.max(tl.where(inside, total, never), axis=0) / dearest > worst
+    if PATIENT:
+        goes = goes & (done.to(tl.float32) < most)
+    tl.store(going + b, goes.to(tl.uint8))
+    tl.store(totals + b * BEAM + slot, tl.where(goes, total, never), mask=inside)
+    tl.store(token + b * BEAM + slot, word, mask=inside)
+    tl.store(parents + b * BEAM + slot, parent.to(tl.int64), mask=inside)
+    tl.store(rows + b * BEAM + slot, b * BEAM + parent.to(tl.int64), mask=inside)
+    at = (now - 1) * count * BEAM + b * BEAM + slot
+    tl.store(told_tokens + at, word, mask=inside)
+    tl.store(told_parents + at, parent.to(tl.int64), mask=inside)
+    tl.store(told_log_probs + at, log_prob, mask=inside)
+
+
+class Choosing(NamedTuple):
+    """What a search has: `frames.Board` and `frames.Record`, and what changes with the step."""
+
+    penalties: Float[Tensor, " L"]
+    length: Int[Tensor, " 1"]
+    broken: Int[Tensor, " 1"]
+    board: Any
+    record: Any
+    eos: int
+    most: float
+    """Hypotheses that must have ended before a sentence is done; 0 for no such number."""
+
+
+def choose(
+    near: Float[Tensor, "R N"], words: Int[Tensor, "R N"], whole: Float[Tensor, " R"], at: Choosing
+) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
+    """Choose the next hypotheses and enter them; return which ones they extend, in their sentence and among all."""
+    board = at.board
+    count, beam = board.totals.shape
+    kept = board.scores.shape[1]
+    parents = torch.empty(count, beam, dtype=torch.long, device=near.device)
+    rows = torch.empty(count * beam, dtype=torch.long, device=near.device)
+    going = board.going.view(torch.uint8)
+    _choose[(count,)](
+        near, words, whole, at.penalties, at.length, board.limits, board.highest, going, board.totals,
+        board.scores, board.lengths, board.slots, board.finished, board.cut, board.token, at.broken,
+        *at.record, parents, rows, count, at.eos, at.most,
+        BEAM=beam, KEPT=kept, PATIENT=at.most > 0, WIDE=max(2, triton.next_power_of_2(max(beam, kept))),
+        ALL=max(2, triton.next_power_of_2(beam * beam)), num_warps=1,
+    )  # fmt: skip
+    return parents, rows

@@ -94,6 +94,7 @@ class Translator:
         self.shortlist = shortlist
         self._engines = Engines()
         self._graphs = Graphs()
+        self._most_read = model.most_read if model.reads else None
 
     @classmethod
     def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
@@ -338,7 +339,7 @@ class Translator:
 
     def _cut(self, ids: list[int], text: str) -> list[int]:
         """Leave out what the model has no places for, rather than lose the texts beside it."""
-        most = self.model.most_read if self.model.reads else None
+        most = self._most_read
         if most is not None and len(ids) > most:
             logger.warning(
                 "A text of %d tokens has more than the %d places that the model knows: "

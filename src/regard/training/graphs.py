@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.data.batching import Batch, Shape
 from regard.models.protocol import Encoded
 from regard.shapes import Float, Tensor
-from regard.training.objective import Made, Objective
+from regard.training.objective import Made, Task
 
 MOST = 128
 """Graphs that are kept; batches of further shapes are run as they come."""
@@ -28,10 +27,10 @@ Autocast = Callable[[], AbstractContextManager[Any]]
 class Steps:
     """Leaves the gradient of batches, each added to what is there."""
 
-    def __init__(self, objective: Objective, autocast: Autocast, device: torch.device) -> None:
+    def __init__(self, objective: Task, autocast: Autocast, device: torch.device) -> None:
         self._objective, self._autocast, self._device = objective, autocast, device
 
-    def __call__(self, batch: Batch, tokens: int, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int, ratio: float = 1.0) -> Made:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         with self._autocast():
             made = self._objective(batch.to(self._device), ratio)
@@ -47,17 +46,17 @@ class RecordedSteps(Steps):
     """
 
     def __init__(
-        self, objective: Objective, autocast: Autocast, device: torch.device, tell: Callable[[str], None]
+        self, objective: Task, autocast: Autocast, device: torch.device, tell: Callable[[str], None]
     ) -> None:
         super().__init__(objective, autocast, device)
         self._tell = tell
         self._inside = not objective.reads_with_host
-        self._seen: set[Shape] = set()
-        self._recorded: dict[Shape, _Recorded] = {}
+        self._seen: set[Any] = set()
+        self._recorded: dict[Any, _Recorded] = {}
         self._records = True
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, batch: Batch, tokens: int, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int, ratio: float = 1.0) -> Made:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         if ratio < 1 or not self._records:
             return super().__call__(batch, tokens, ratio)
@@ -71,7 +70,7 @@ class RecordedSteps(Steps):
                 return super().__call__(batch, tokens)
         return self._recorded[shape].learn(batch, tokens)
 
-    def _record(self, batch: Batch, shape: Shape) -> bool:
+    def _record(self, batch: Any, shape: Any) -> bool:
         random = torch.cuda.get_rng_state(self._device)
         try:
             self._recorded[shape] = _Recorded(
@@ -122,7 +121,7 @@ class _Told(NamedTuple):
 class _Recorded:
     """The kernels of one shape."""
 
-    def __init__(self, objective: Objective, autocast: Autocast, batch: Batch, pool: Any, inside: bool) -> None:
+    def __init__(self, objective: Task, autocast: Autocast, batch: Any, pool: Any, inside: bool) -> None:
         self._objective, self._autocast, self._batch = objective, autocast, batch
         self._share = torch.ones((), device=batch.source.device)
         self._leaves = None if inside else self._make_leaves()
@@ -141,7 +140,7 @@ class _Recorded:
     def _make_leaves(self) -> Encoded:
         """Make what the encoder's states are copied to, and their gradients found at."""
         with self._autocast():
-            encoded = self._objective.read(self._batch)
+            encoded: Encoded = self._objective.read(self._batch)
         made = {
             name: part.detach().clone().requires_grad_(part.requires_grad)
             for name, part in encoded._asdict().items()
@@ -149,7 +148,7 @@ class _Recorded:
         }
         return encoded._replace(**made)
 
-    def learn(self, batch: Batch, tokens: int) -> Made:
+    def learn(self, batch: Any, tokens: int) -> Made:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         for place, part in zip(self._batch.tensors(), batch.tensors(), strict=True):
             place.copy_(part, non_blocking=True)
@@ -162,7 +161,7 @@ class _Recorded:
         reached = None if self._told.reached is None else self._told.reached.clone()
         return Made(loss, loss, dict(zip(self._told.names, beside, strict=True)), reached)
 
-    def _read(self, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+    def _read(self, batch: Any) -> list[tuple[Tensor, Tensor]]:
         """Let the encoder read; return what it learns by, and where that is told."""
         if self._leaves is None:
             return []

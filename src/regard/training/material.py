@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import Config, DecodingConfig
-from regard.data.batching import Batch, BatchOrder, make_batch
+from regard.config import Config, DecodingConfig, TrainingConfig
+from regard.data.batching import BatchOrder, make_batch
 from regard.data.cache import TokenCache
 from regard.data.corpus import Corpus, for_model
 from regard.data.pair import Pair
@@ -20,7 +20,7 @@ from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
 from regard.decoding.shortlist import SHORTLIST, learn
 from regard.errors import DataError
-from regard.models.seq2seq import Seq2Seq
+from regard.training.objective import Objective, Task
 from regard.training.progress import Reporter
 from regard.training.validation import Validation
 
@@ -36,7 +36,7 @@ class StoppedError(Exception):
     """Raised inside a validation when the run was asked to stop."""
 
 
-Validate = Callable[[Seq2Seq, Callable[[], None]], dict[str, Any]]
+Validate = Callable[[Any, Callable[[], None]], dict[str, Any]]
 """Scores a model: `valid_loss`, `perplexity` and more. It calls what it is given now and then, to be stopped by it."""
 
 
@@ -46,7 +46,7 @@ class Material:
 
     order: Callable[[int], Sequence[Rows]]
     """The batches of an epoch, counted from 1, as rows of the corpus: a pure function."""
-    batch: Callable[[Rows], Batch]
+    batch: Callable[[Rows], Any]
     """The tensors of a batch, on the CPU."""
     validate: Validate | None
     """None where there is no validation corpus: the last model is then the one to use."""
@@ -54,6 +54,10 @@ class Material:
     """What the corpus and its tokens are known by."""
     decoding: DecodingConfig
     """How to search: as was asked, with as long an output as the corpus calls for."""
+    task: Callable[[Any, TrainingConfig], Task] = Objective
+    """What is made small, of a model and by a run's settings."""
+    unit: str = "tokens"
+    """What the `count` of a batch counts."""
 
 
 @dataclass(frozen=True)

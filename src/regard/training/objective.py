@@ -1,6 +1,6 @@
 """What training makes small for a batch: the cross-entropy, and the losses beside it that were asked for."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -11,7 +11,14 @@ from regard.errors import ConfigError
 from regard.models.protocol import Encoded, Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.training.auxiliary import check_looks, coverage_loss, guided_loss, one_step_later, reinforce
+from regard.training.auxiliary import (
+    check_looks,
+    coverage_loss,
+    doubly_stochastic_loss,
+    guided_loss,
+    one_step_later,
+    reinforce,
+)
 from regard.training.forcing import mixed_tokens
 from regard.training.fused_loss import Wanted, output_loss
 
@@ -27,6 +34,34 @@ class Made(NamedTuple):
     """What else is in it, each without its weight and detached, by its name in metrics.jsonl."""
     reached: Float[Tensor, " B"] | None
     """The reward of each sentence where hard attention is trained."""
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What a trainer knows of a task: the loss of a batch, and what is done around it.
+
+    A batch has `to(device)`, `pinned()` and `count`, the number its summed losses are divided by. `read` and `write`
+    are its two halves where steps are recorded; who reads within `write` gives None.
+    """
+
+    @property
+    def reads_with_host(self) -> bool:
+        """Whether reading asks the host for something, so that it cannot be recorded."""
+
+    def __call__(self, batch: Any, ratio: float = 1.0) -> Made:
+        """Run the model over a batch; `ratio` is how often it reads the right words."""
+
+    def read(self, batch: Any) -> Any:
+        """Let the model read."""
+
+    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> Made:
+        """Make the loss of what was read."""
+
+    def settle(self, reached: list[Tensor]) -> None:
+        """Be told the rewards of a step, once it is made."""
+
+    def check(self, batch: Any) -> None:
+        """Raise a ConfigError for what only the model and the corpus show to be wrong."""
 
 
 class Objective:
@@ -60,12 +95,13 @@ class Objective:
         read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
         if ratio < 1 and self._settings.r_drop > 0:
             read = read.chunk(2)[0].repeat(2, 1)  # both passes read the same words
-        taught = model.decoder.teach(read, encoded, look=self._settings.guided > 0)
+        look = self._settings.guided > 0 or self._settings.doubly_stochastic > 0
+        taught = model.decoder.teach(read, encoded, look=look)
         # The output layer, a model's dearest part, never sees padding.
         wanted = Wanted(self._settings.label_smoothing, self._settings.r_drop)
         features, right = batch.at_tokens(taught.features), batch.at_tokens(batch.tokens_out)
         loss = output_loss(model.decoder.output, features, right, wanted)
-        made = self._beside(Made(loss.total, loss.smoothed, {}, None), taught, batch)
+        made = self._beside(Made(loss.total, loss.smoothed, {}, None), taught, encoded, batch)
         if taught.extras.log_prob is not None:
             made = self._rewarded(made, taught, loss.nll, batch)
         return made._replace(beside={**made.beside, "disagreement": loss.apart}) if wanted.r_drop > 0 else made
@@ -75,7 +111,7 @@ class Objective:
         """How much a pass over the batch counts."""
         return 0.5 if self._settings.r_drop > 0 else 1.0
 
-    def _beside(self, made: Made, taught: Taught, batch: Batch) -> Made:
+    def _beside(self, made: Made, taught: Taught, encoded: Encoded, batch: Batch) -> Made:
         settings, total, beside = self._settings, made.total, dict(made.beside)
         if settings.coverage_loss > 0:
             if taught.extras.overlap is None:
@@ -90,6 +126,11 @@ class Objective:
             astray = guided_loss(taught.weights, links, settings.guided_layer, settings.guided_head)
             astray = self._share * astray
             total, beside["guided_loss"] = total + settings.guided * astray, astray.detach()
+        if settings.doubly_stochastic > 0:
+            assert taught.weights is not None
+            cells = encoded.mask & batch.target_mask.any(dim=1, keepdim=True)  # none of a row that fills a batch up
+            passed = self._share * doubly_stochastic_loss(taught.weights, batch.target_mask, cells)
+            total, beside["doubly_stochastic"] = total + settings.doubly_stochastic * passed, passed.detach()
         return made._replace(total=total, beside=beside)
 
     def _rewarded(self, made: Made, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> Made:

@@ -29,6 +29,8 @@ class Progress(NamedTuple):
     loss: float
     """Per token, over the last few steps."""
     tokens_per_second: float
+    unit: str = "tokens"
+    """What are counted in place of tokens, where there are none."""
 
 
 @runtime_checkable
@@ -100,7 +102,7 @@ class Bar:
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TextColumn("loss {task.fields[loss]:.3f}"),
-            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TextColumn("{task.fields[speed]:,.0f} {task.fields[unit]}/s"),
             TimeRemainingColumn(compact=True),
             TextColumn("left{task.fields[validation]}"),
         )
@@ -120,6 +122,7 @@ class Bar:
             "epoch": progress.epoch,
             "loss": progress.loss,
             "speed": progress.tokens_per_second,
+            "unit": progress.unit,
             "validation": self._validation,
         }
         if self._task is None:
@@ -132,8 +135,7 @@ class Bar:
         """Show the last validation at the end of the bar, and print it above."""
         if "valid_loss" in record:
             # One number: in 80 columns two would leave no room for the bar.
-            found = f"BLEU {record['bleu']:.1f}" if "bleu" in record else f"perplexity {record['perplexity']:.2f}"
-            self._validation = f" · {found}"
+            self._validation = f" · {_scores(record)[-1]}"
             if self._task is not None:
                 self._rich.update(self._task, validation=self._validation)
             self.message(describe(record, None))
@@ -153,18 +155,21 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
     """Put a line of metrics.jsonl into words."""
     place = f"step {record['step']:,} · epoch {record['epoch']}"
     if "valid_loss" in record:
-        bleu = f" · BLEU {record['bleu']:.2f}" if "bleu" in record else ""
         best = " · best so far" if record.get("best") else ""
-        return (
-            f"{place} · validation loss {record['valid_loss']:.4f} · perplexity {record['perplexity']:.2f}{bleu}{best}"
-        )
-    left = ""
-    if last is not None and record.get("tokens_per_second") and record.get("steps_per_second"):
+        return f"{place} · validation loss {record['valid_loss']:.4f} · {' · '.join(_scores(record))}{best}"
+    left, unit = "", "tokens" if "tokens_per_second" in record else "pictures"
+    if last is not None and record.get(f"{unit}_per_second") and record.get("steps_per_second"):
         left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"
     return (
         f"{place} · loss {record['loss']:.4f} · learning rate {record['learning_rate']:.2e}"
-        f" · {record['tokens_per_second']:,.0f} tokens/s{left}"
+        f" · {record[f'{unit}_per_second']:,.0f} {unit}/s{left}"
     )
+
+
+def _scores(record: Mapping[str, Any]) -> list[str]:
+    """Put what a validation found into words, the main score last."""
+    shown = (("perplexity", "perplexity {:.2f}"), ("bleu", "BLEU {:.2f}"), ("accuracy", "accuracy {:.2f} %"))
+    return [words.format(record[name]) for name, words in shown if name in record]
 
 
 def duration(seconds: float) -> str:

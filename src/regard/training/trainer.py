@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch import nn
 
 from regard.config import Config, TrainingConfig
-from regard.data.batching import Batch, few_shape
 from regard.errors import ConfigError, TrainingError
-from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS, weights_of
 from regard.settings import to_toml
 from regard.shapes import Float, Tensor
@@ -34,7 +33,6 @@ from regard.training.graphs import RecordedSteps, Steps, own_stream
 from regard.training.interruption import Interruption
 from regard.training.material import Material, Rows, StoppedError
 from regard.training.metrics import Metrics
-from regard.training.objective import Objective
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
 from regard.training.place import Place, Score, Window
 from regard.training.progress import Progress, Reporter
@@ -64,7 +62,7 @@ class Planned(NamedTuple):
     epoch: int
     first: int
     """How many of the epoch's batches came before."""
-    batches: list[Batch]
+    batches: list[Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,13 +87,13 @@ class Trainer:
     unread_on_device: ClassVar = 2
     """Steps that a GPU may be behind: so it has work while the host prepares the next."""
 
-    def __init__(self, config: Config, folder: Path, model: Seq2Seq, material: Material, reporter: Reporter) -> None:
+    def __init__(self, config: Config, folder: Path, model: nn.Module, material: Material, reporter: Reporter) -> None:
         self.config, self.folder, self.model, self.material, self.reporter = config, folder, model, material, reporter
         self.settings = config.training
         self.device = next(model.parameters()).device
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
-        self.objective = Objective(model, self.settings)
+        self.objective = material.task(model, self.settings)
         self.records = records_steps(self.settings, self.device)
         self.steps = (
             RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
@@ -166,7 +164,7 @@ class Trainer:
             for start in range(first, len(order), self.settings.accumulate):
                 made = [self.material.batch(rows) for rows in order[start : start + self.settings.accumulate]]
                 if self.records:
-                    made = [batch.filled(few_shape(batch.shape, self.settings.batch_tokens)) for batch in made]
+                    made = [batch.regular(self.settings.batch_tokens) for batch in made]
                 yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made)
             first = 0
 
@@ -249,13 +247,14 @@ class Trainer:
             now = time.perf_counter()
             window.add(made.tokens, loss, now - self._read_at, dict(zip(made.beside, beside, strict=True)))
             self._read_at = now
-            self.reporter.step(Progress(made.step, self.total, made.epoch, window.mean_loss, window.tokens_per_second))
+            speed, unit = window.tokens_per_second, self.material.unit
+            self.reporter.step(Progress(made.step, self.total, made.epoch, window.mean_loss, speed, unit))
             if made.step == self.place.step and self._log_scheduled():
                 self._log_step(made.rate, norm)
 
-    def _gradient(self, batches: Sequence[Batch], ratio: float = 1.0) -> Gradient:
+    def _gradient(self, batches: Sequence[Any], ratio: float = 1.0) -> Gradient:
         """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
-        tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+        tokens = sum(batch.count for batch in batches)
         # Recorded steps add to gradients that stay where they are.
         self.optimizer.zero_grad(set_to_none=not self.records)
         made = [self.steps(batch, tokens, ratio) for batch in batches]
@@ -308,7 +307,7 @@ class Trainer:
                 **window.mean_beside,
                 "learning_rate": rate,
                 "gradient_norm": norm,
-                "tokens_per_second": window.tokens_per_second,
+                f"{self.material.unit}_per_second": window.tokens_per_second,
                 "steps_per_second": window.steps_per_second,
                 "seconds": self._seconds(),
             }

@@ -53,12 +53,10 @@ class Validation:
     def translate(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
         """Translate all sources, in batches of like length."""
         device = next(model.parameters()).device
-        texts = [""] * len(self._sources)
+        texts, most = [""] * len(self._sources), model.most_read
         for rows in self._by_length():
             check()
-            source, mask = (
-                part.to(device) for part in pad_sources([cut(self._sources[row], model.most_read) for row in rows])
-            )
+            source, mask = (part.to(device) for part in pad_sources([cut(self._sources[row], most) for row in rows]))
             encoded = model.encode(source, mask)
             found = search(
                 model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned_tokens(self._tokenizers.target)

@@ -1,8 +1,8 @@
 """From weights of regions to pixels: how heat is laid over an image. Strips, pages and terminals all do it this way.
 
 Over a grid the heat runs smoothly from cell to cell, has exactly a cell's weight in its middle, and is never beyond
-the weights around it. Over boxes a pixel has the weight of the strongest box that it is in. The image loses some of its
-colours, so that they are not taken for heat, and where nothing is looked at it is dimmed.
+the weights around it. Over boxes a pixel has the weight of the strongest box that it is in. Where nothing is looked at,
+the image is dimmed and loses its colours, so that they are not taken for heat; where the model looks, it keeps them.
 """
 
 import math
@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from regard.errors import DisplayError
 from regard.viz import scale
 
-OPACITY = 0.75
+OPACITY = 0.65
 """How much of the image the strongest heat covers, unless told otherwise."""
-FAINTEST = 0.35
+FAINTEST = 0.4
 """The part of the opacity that is left where there is no heat."""
-GREYED = 0.7
-"""The part of its colours that the image loses."""
+GREYED = 0.9
+"""The part of its colours that the image loses where there is no heat."""
 LUMA = (0.2126, 0.7152, 0.0722)
 """How much red, green and blue add to a grey."""
 
-_STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0)
+STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0)
+"""First digits of the weights at which a scale may end."""
 
 _Numbers = NDArray[np.float32]
 _Bytes = NDArray[np.uint8]
@@ -77,7 +78,7 @@ def top(looks: _Numbers) -> float:
     largest = looks.max(axis=1, initial=0.0)
     middle = float(np.median(largest[largest > 0])) if (largest > 0).any() else 1.0
     digit = 10.0 ** math.floor(math.log10(middle) + 1e-9)
-    return min(next(step * digit for step in _STEPS if step * digit >= middle * (1 - 1e-4)), max(1.0, middle))
+    return min(next(step * digit for step in STEPS if step * digit >= middle * (1 - 1e-4)), max(1.0, middle))
 
 
 def pixels_of(image: NDArray[Any]) -> _Bytes:
@@ -108,10 +109,10 @@ def shrunk(image: _Bytes, height: int, width: int) -> _Bytes:
 
 def overlaid(image: _Bytes, shares: _Numbers, opacity: float = OPACITY) -> _Bytes:
     """Lay heat (shares of the strongest, from 0 to 1) over an image of the same height and width."""
-    base = image.astype(np.float32)
+    base, shares = image.astype(np.float32), np.clip(shares, 0, 1)
     grey = (base @ np.array(LUMA, np.float32))[..., None]
-    base += (grey - base) * (GREYED * min(opacity / OPACITY, 1.0))
-    heat = heat_colours(opacity)[np.clip(shares * 255 + 0.5, 0, 255).astype(np.int64)]
+    base += (grey - base) * (GREYED * min(opacity / OPACITY, 1.0) * (1 - shares))[..., None]
+    heat = heat_colours(opacity)[(shares * 255 + 0.5).astype(np.int64)]
     return np.asarray(base * (1 - heat[..., 3:]) + heat[..., :3] * heat[..., 3:] + 0.5, dtype=np.uint8)
 
 

@@ -66,7 +66,7 @@ def save_strip(
     size = _Size.of(trace.image, panels)
     image = fitted(trace.image, size.pixels)
     labels = friendly(trace.words, trace.trace.special)
-    drawn = [_Panel("", f"{trace.image.shape[1]} × {trace.image.shape[0]} pixels", None)]
+    drawn = [_Panel("", f"{trace.image.shape[1]} × {trace.image.shape[0]} px", None)]
     height, width = trace.image.shape[:2]
     for place in chosen:
         weights = look[place]
@@ -97,7 +97,7 @@ def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, 
         raise DisplayError("There is nothing to draw: no heat map was given.")
     size = _Size.of(image, len(maps) + 1)
     picture = fitted(image, size.pixels)
-    drawn = [_Panel("", f"{image.shape[1]} × {image.shape[0]} pixels", None)]
+    drawn = [_Panel("", f"{image.shape[1]} × {image.shape[0]} px", None)]
     for each in maps:
         values = np.clip(np.nan_to_num(each.cells), 0, None).astype(np.float32)
         if values.ndim != 2 or not values.size:

@@ -5,6 +5,7 @@ are characters by strength, and no image. Pictures stand side by side, in as man
 """
 
 import os
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,9 @@ from regard.viz.terminal import NARROWEST
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 _WIDEST, _TALLEST = 28, 36
 """Of one picture, in columns and in pixels (two to a line)."""
-_CUBE = (0, 95, 135, 175, 215, 255)
-"""The steps of each colour in the palette of 256."""
+_STEPS = (0, 95, 135, 175, 215, 255)
+_PALETTE = np.array([*product(_STEPS, _STEPS, _STEPS), *((grey,) * 3 for grey in range(8, 248, 10))], dtype=np.int64)
+"""Entries 16 to 255 of the palette of 256: a cube of colours, and greys."""
 _GAP = 2
 
 _Bytes = NDArray[np.uint8]
@@ -99,20 +101,18 @@ class _Sheet(NamedTuple):
     def line(self, upper: _Bytes, lower: _Bytes) -> str:
         """Draw two rows of pixels as one line; a colour is only told where it changes."""
         parts, before = [], ("", "")
-        for above, below in zip(upper, lower, strict=True):
-            pair = self.paint(38, above), self.paint(48, below)
+        for pair in zip(self.names(38, upper), self.names(48, lower), strict=True):
             told = [new for new, old in zip(pair, before, strict=True) if new != old]
             parts.append(f"\x1b[{';'.join(told)}m▀" if told else "▀")
             before = pair
         return "".join(parts) + _RESET
 
-    def paint(self, what: int, colour: _Bytes) -> str:
-        """Name a colour of the letter (38) or the ground (48)."""
-        red, green, blue = (int(part) for part in colour)
+    def names(self, what: int, row: _Bytes) -> list[str]:
+        """Name the colours of letters (38) or of their grounds (48)."""
         if self.true_color:
-            return f"{what};2;{red};{green};{blue}"
-        nearest = [min(range(6), key=lambda step: abs(_CUBE[step] - part)) for part in (red, green, blue)]
-        return f"{what};5;{16 + 36 * nearest[0] + 6 * nearest[1] + nearest[2]}"
+            return [f"{what};2;{red};{green};{blue}" for red, green, blue in row.tolist()]
+        nearest = ((row.astype(np.int64)[:, None] - _PALETTE) ** 2).sum(axis=-1).argmin(axis=1)
+        return [f"{what};5;{16 + number}" for number in nearest.tolist()]
 
     def bar(self) -> str:
         """Draw the scale."""

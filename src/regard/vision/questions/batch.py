@@ -35,7 +35,7 @@ class QuestionBatch(NamedTuple):
     """Which questions these are, counted through all pictures."""
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]  # nobody counts equal tensors
         """How many questions: what sums are divided by."""
         return len(self.answers)
 
@@ -59,7 +59,10 @@ class QuestionBatch(NamedTuple):
         return self._map(torch.Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "QuestionBatch":
-        return QuestionBatch(*(change(part) if isinstance(part, Tensor) else part for part in self))
+        tensors: dict[str, Any] = {
+            name: change(part) for name, part in self._asdict().items() if isinstance(part, Tensor)
+        }
+        return self._replace(**tensors)
 
 
 class Question(NamedTuple):
@@ -78,13 +81,13 @@ class QuestionSet:
 
     def __init__(
         self,
-        sources: Sequence[NDArray[Any]],
+        sources: Sequence[NDArray[Any]] | NDArray[Any],
         questions: Sequence[Sequence[Question]],
         words: QuestionWords,
         answers: Sequence[str],
         kinds: Sequence[str] = ("",),
     ) -> None:
-        """`sources` has the image or the regions of each picture, `questions` what is asked about it."""
+        """Take the image (uint8) or the regions (float32) of each picture, and what is asked about it."""
         if len(sources) != len(questions):
             raise DataError(f"There are {len(sources)} pictures and questions about {len(questions)}.")
         self.sources, self.answers, self.kinds = sources, tuple(answers), tuple(kinds)
@@ -121,8 +124,18 @@ class QuestionSet:
             row[: len(self.tokens[at])] = self.tokens[at]
         read = torch.from_numpy(tokens)
         gold = None if self._gold is None else torch.from_numpy(self._gold[rows])
-        numbers = (torch.from_numpy(part[rows]) for part in (self._answers, self._kinds, self._held_out))
-        return QuestionBatch(source, mask, read, read != PAD, torch.from_numpy(about), *numbers, gold, rows)
+        return QuestionBatch(
+            source,
+            mask,
+            read,
+            read != PAD,
+            torch.from_numpy(about),
+            torch.from_numpy(self._answers[rows]),
+            torch.from_numpy(self._kinds[rows]),
+            torch.from_numpy(self._held_out[rows]),
+            gold,
+            rows,
+        )
 
     def batches(self, pictures: int, seed: int | None = None, epoch: int = 0) -> Iterator[QuestionBatch]:
         """Go through all pictures, so many at a time, in an order that seed and epoch decide; in theirs without."""

@@ -42,7 +42,12 @@ class QuestionLayer(nn.Module):
         self.around_network = Residual(width, norm, dropout)
 
     def forward(
-        self, words: Float[Tensor, "N T D"], mask: Bool[Tensor, "N T"], encoded: Encoded, about: Int[Tensor, " N"], look: bool
+        self,
+        words: Float[Tensor, "N T D"],
+        mask: Bool[Tensor, "N T"],
+        encoded: Encoded,
+        about: Int[Tensor, " N"],
+        look: bool,
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T H S"] | None]:
         """Take all words one layer up."""
         entering = self.around_words.enter(words)
@@ -121,4 +126,6 @@ def _check(model: ModelConfig, config: QuestionsConfig) -> None:
         if attention is not None and name == "attention":
             check_pruned(attention, "model.attention", model.encoder.layers)
             if not attention.project and attention.heads == 1:
-                raise ConfigError("What a cross answerer's words see is added to them: set model.attention.project=true.")
+                raise ConfigError(
+                    "What a cross answerer's words see is added to them: set model.attention.project=true."
+                )

@@ -45,7 +45,9 @@ class Answer(NamedTuple):
 
 
 @torch.inference_mode()
-def predict(model: Answerer, batch: QuestionBatch, answers: Sequence[str], look: bool = True, top: int = 3) -> list[Answer]:
+def predict(
+    model: Answerer, batch: QuestionBatch, answers: Sequence[str], look: bool = True, top: int = 3
+) -> list[Answer]:
     """Answer every question of a batch; padding is cut from its weights."""
     seen = model.see(batch.features, batch.asking, batch.mask, look)
     chances, chosen = torch.softmax(seen.logits.float(), dim=1).topk(min(top, seen.logits.shape[1]), dim=1)
@@ -61,10 +63,10 @@ def predict(model: Answerer, batch: QuestionBatch, answers: Sequence[str], look:
     return said
 
 
-def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N T"]) -> Float[Tensor, "N S"]:
+def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) -> Float[Tensor, "N S"]:
     """Say how much each cell was looked at: in all layers and heads, by all real tokens together; sums to one."""
     if weights.shape[1] == 1:
-        return weights.mean(dim=(1, 2, 3))
+        return weights.mean(dim=(1, 2, 3))  # the question looks as one
     by_token = weights.mean(dim=(2, 3))
     return (by_token * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
@@ -83,12 +85,12 @@ class Share(NamedTuple):
     """So many of so many."""
 
     right: int
-    count: int
+    whole: int
 
     @property
     def value(self) -> float:
         """The share, from 0 to 1; nan of nothing."""
-        return self.right / self.count if self.count else float("nan")
+        return self.right / self.whole if self.whole else float("nan")
 
 
 class QuestionScores:
@@ -126,7 +128,7 @@ class QuestionScores:
         for name, new in (("", None), ("_familiar", False), ("_held_out", True)):
             shares = {"accuracy": self.accuracy(None, new), "hit": self.hit(None, new)}
             shares |= {f"accuracy_{kind}": self.accuracy(kind, new) for kind in self.kinds if kind}
-            found |= {f"{score}{name}": share.value for score, share in shares.items() if share.count}
+            found |= {f"{score}{name}": share.value for score, share in shares.items() if share.whole}
         return found
 
     def table(self) -> str:
@@ -135,8 +137,8 @@ class QuestionScores:
         lines = [f"{'':12}" + "".join(f"{head:>11}" for head in heads)]
         for kind in (*self.kinds, None):
             shares = [self.accuracy(kind), self.accuracy(kind, False), self.accuracy(kind, True), self.hit(kind)]
-            numbers = "".join(f"{100 * share.value:11.2f}" if share.count else f"{'-':>11}" for share in shares)
-            lines.append(f"{kind or 'all':12}{numbers}{shares[0].count:11,}")
+            numbers = "".join(f"{100 * share.value:11.2f}" if share.whole else f"{'-':>11}" for share in shares)
+            lines.append(f"{kind or 'all':12}{numbers}{shares[0].whole:11,}")
         return "\n".join(lines)
 
     def _of(self, kind: str | None, held_out: bool | None) -> list[int]:
@@ -161,7 +163,9 @@ def score_questions(
     return scores
 
 
-def blind_guess(answers: Int[Tensor, " N"], questions: Sequence[str], asked: Sequence[str], size: int) -> Int[Tensor, " M"]:
+def blind_guess(
+    answers: Int[Tensor, " N"], questions: Sequence[str], asked: Sequence[str], size: int
+) -> Int[Tensor, " M"]:
     """Answer without looking: the commonest training answer to the same words, or of all where the words are new."""
     counts: dict[str, Tensor] = {}
     for text, answer in zip(questions, answers.tolist(), strict=True):

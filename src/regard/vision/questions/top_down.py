@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.attention import Attention, build_attention
+from regard.attention import Attended, Attention, build_attention
 from regard.attention.attention import Parts as AttentionParts
 from regard.attention.base import Sizes, focuses, reaches
 from regard.attention.heads import Heads
@@ -57,13 +57,15 @@ class TopDown(Answerer):
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Read each question, look, and let both meet."""
         question = self._read(asking.tokens, asking.mask)
+        weights: Tensor | None
         if self.attention is None:
             seen = encoded.summary[asking.about]
             weights = seen.new_zeros(len(seen), 1, 0, 1, encoded.mask.shape[1])
         else:
             memory = pick(self.attention.remember(encoded.states, encoded.mask), asking.about)
-            attended = self.attention(question, memory, look=look)
-            seen, weights = attended.context, None if attended.weights is None else attended.weights[:, :, None]
+            attended: Attended = self.attention(question, memory, look=look)
+            seen = attended.context
+            weights = None if attended.weights is None else attended.weights[:, :, None]
         both = self.f_q(question) * self.f_v(self.dropout(seen))
         logits: Tensor = self.output(self.dropout(self.f_o(self.dropout(both))))
         return logits[:, 0], weights

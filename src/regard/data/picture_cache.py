@@ -1,0 +1,188 @@
+"""Pictures of a source as numbers on disk, painted or decoded once: bytes of pixels, or features of regions.
+
+A cache is a folder: `pictures` (all of them, one after the other), `numbers` (for each caption whose it is, or for each
+picture its class: 32 bits) and `pictures.json`. It is built beside its place and renamed: it is there whole, or not at
+all.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.corpus import Corpus
+from regard.data.pair import Pair
+from regard.data.pictures import Pictures
+from regard.data.tokenizers import Tokenizers
+from regard.errors import DataError
+from regard.files import sync_folder, write_atomically
+
+INDEX: Final = "pictures.json"
+_FORMAT: Final = 1
+_PIXELS, _FEATURES = "|u1", "<f4"
+_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True)
+class PictureIndex:
+    """What pictures.json holds."""
+
+    format: int
+    shape: tuple[int, ...]
+    """Pictures × rows × columns × channels, or pictures × regions × width."""
+    dtype: str
+    numbers: int
+    origin: str
+    """Stands for the source: what can be told without reading the pictures."""
+    fingerprint: str
+    """Stands for the pictures and numbers themselves."""
+
+
+class PictureCache:
+    """The pictures of a source, mapped into memory."""
+
+    def __init__(self, folder: Path, index: PictureIndex) -> None:
+        self.index = index
+        self.pictures: NDArray[Any] = _map(folder / "pictures", index.dtype, tuple(index.shape))
+        self.numbers: NDArray[Any] = _map(folder / "numbers", "<i4", (index.numbers,))
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @property
+    def fingerprint(self) -> str:
+        """Two caches with one fingerprint hold the same."""
+        return self.index.fingerprint
+
+    @classmethod
+    def open(cls, folder: Path) -> "PictureCache":
+        """Open a cache that was built before."""
+        path = folder / INDEX
+        try:
+            record = json.loads(path.read_bytes())
+            if record["format"] == _FORMAT:
+                return cls(folder, PictureIndex(**record))
+        except OSError as error:
+            raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
+        except (ValueError, TypeError, KeyError):
+            raise DataError(f"{path} is damaged. Remove {folder}; it will be made anew.") from None
+        raise DataError(f"{folder} was made by another version of regard. Remove it; it will be made anew.")
+
+    @classmethod
+    def build(cls, folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> "PictureCache":
+        """Read all pictures of a source into a folder; a cache that is there already is replaced."""
+        building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
+        try:
+            for leftover in (building, old):
+                shutil.rmtree(leftover, ignore_errors=True)
+            building.mkdir(parents=True)
+            _write(building, pictures, numbers.astype("<i4"))
+            if folder.exists():
+                folder.rename(old)
+            building.rename(folder)
+            sync_folder(folder.parent)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise DataError(f"Cannot write the pictures to {folder}: {reason}.") from None
+        finally:
+            for leftover in (building, old):
+                shutil.rmtree(leftover, ignore_errors=True)
+        return cls.open(folder)
+
+    @classmethod
+    def reuse_or_build(cls, folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> "PictureCache":
+        """Open the cache that is there if it was made of the very same things, else build it."""
+        try:
+            cache = cls.open(folder)
+        except DataError:
+            return cls.build(folder, pictures, numbers)
+        if cache.index.origin == _digest(pictures.identity()) and np.array_equal(cache.numbers, numbers):
+            return cache
+        return cls.build(folder, pictures, numbers)
+
+
+class Captions(Corpus):
+    """All that is said of the pictures of a source, as a corpus without sources."""
+
+    paired = False
+
+    def __init__(self, pictures: Pictures) -> None:
+        pictures.require("captions")
+        self.name = pictures.name
+        self.captions = [pictures.captions(index) for index in range(len(pictures))]
+        self._identity = pictures.identity()
+        if not any(self.captions):
+            raise DataError(f"{self.name} is empty: there is nothing to learn from.")
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (Pair("", caption) for captions in self.captions for caption in captions)
+
+    def identity(self) -> str:
+        return f"{type(self).__name__}\n{self._identity}"
+
+    def owners(self, tokenizers: Tokenizers, max_length: int, left_out: int) -> NDArray[np.int32]:
+        """Return for each caption that a cache of tokens kept the number of its picture."""
+        owners = np.repeat(np.arange(len(self.captions), dtype=np.int32), [len(each) for each in self.captions])
+        if not left_out:
+            return owners
+        encoded = tokenizers.target.encode_all([pair.target for pair in self])
+        return owners[[len(ids) <= max_length for ids in encoded]]
+
+
+def labels_of(pictures: Pictures) -> NDArray[np.int32]:
+    """Return the class of each picture."""
+    return np.array([pictures.label(index) for index in range(len(pictures))], np.int32)
+
+
+def read_pictures(pictures: Pictures, indices: Sequence[int]) -> NDArray[Any]:
+    """Return several pictures as a model reads them: pixels, or features of regions."""
+    if "image" in pictures.has:
+        return pictures.images(indices)
+    return np.stack([pictures.regions(index) for index in indices])
+
+
+def _write(folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> None:
+    digest, shape = blake2b(numbers.tobytes(), digest_size=16), ()
+    dtype = _PIXELS if "image" in pictures.has else _FEATURES
+    with open(folder / "pictures", "wb") as file:
+        for start in range(0, len(pictures), _AT_ONCE):
+            some = read_pictures(pictures, range(start, min(start + _AT_ONCE, len(pictures)))).astype(dtype)
+            if shape and some.shape[1:] != shape:
+                raise DataError(f"{pictures.name} has pictures of different sizes: {shape} and {some.shape[1:]}.")
+            shape = some.shape[1:]
+            content = some.tobytes()
+            digest.update(content)
+            file.write(content)
+    (folder / "numbers").write_bytes(numbers.tobytes())
+    index = PictureIndex(
+        format=_FORMAT,
+        shape=(len(pictures), *shape),
+        dtype=dtype,
+        numbers=len(numbers),
+        origin=_digest(pictures.identity()),
+        fingerprint=digest.hexdigest(),
+    )
+    write_atomically(folder / INDEX, json.dumps(asdict(index), indent=2).encode() + b"\n")
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        size, wanted = path.stat().st_size, int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size != wanted:
+            raise DataError(
+                f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. "
+                f"Remove {path.parent}; it will be made anew."
+            )
+        return np.memmap(path, dtype, "r", shape=shape).view(np.ndarray)
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None

@@ -1,0 +1,143 @@
+"""An image in, a set of objects out."""
+
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from regard.config import ModelConfig
+from regard.errors import ConfigError, ModelError
+from regard.layers.dropout import Dropout
+from regard.models.transformer_layer import check_choices
+from regard.shapes import Float, Int, Tensor
+from regard.vision.build import draw
+from regard.vision.detection.config import DetectionConfig, check_detection
+from regard.vision.detection.found import Detected
+from regard.vision.detection.layer import QueryLayer
+from regard.vision.detection.queries import Queries, Spotlight, centers, queries, waves
+from regard.vision.detection.segmenter import Segmenter
+from regard.vision.encoder import ImageEncoder
+
+
+class Detector(nn.Module):
+    r"""An image encoder, object queries, and what reads classes and boxes from them (Carion et al. 2020, figure 2).
+
+    .. math:: \hat p = \mathrm{softmax}(W x) \qquad \hat b = \sigma(\mathrm{MLP}(x))
+
+    The same two heads, after one shared norm, read the queries after every layer (section 3.2, auxiliary losses).
+    Cells get waves of their places once more before they are looked at, keys and values both. Differs from the paper:
+    that, and that sizes are ours; with `model.detection.kind=anchors` see `AnchorQueries`.
+    """
+
+    def __init__(self, model: ModelConfig, config: DetectionConfig, classes: int, dropout: Dropout) -> None:
+        super().__init__()
+        width = check_detector(model, config, classes)
+        assert model.image is not None
+        self.config, self.classes = config, classes
+        self.encoder = ImageEncoder(model, dropout)
+        self.queries: Queries = queries[config.kind](config.queries, model)
+        self.W_p = nn.Linear(2 * (width // 4), width)
+        look = self.queries.look
+        self.stack = nn.ModuleList(QueryLayer(model, look, dropout, layer) for layer in range(model.decoder.layers))
+        self.norm = nn.LayerNorm(width)
+        self.W_c = nn.Linear(width, classes + 1)
+        self.W_1, self.W_2, self.W_b = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 4)
+        doublings = max(0, round(torch.tensor(model.image.size / self.encoder.stem.grid[0]).log2().item()))
+        self.segmenter = (
+            Segmenter(width, config.mask_channels, config.mask_maps, model.image.channels, doublings, self.queries.lit)
+            if config.mask_channels
+            else None
+        )
+        self.draw()
+
+    @property
+    def layers(self) -> list[QueryLayer]:
+        """The layers of queries, from below."""
+        return cast(list[QueryLayer], list(self.stack))
+
+    @torch.no_grad()
+    def draw(self) -> None:
+        """Draw first weights, of parts that have some of their own too; at first boxes stay where they are."""
+        draw(self)
+        self.queries.draw()
+        for module in self.modules():
+            if isinstance(module, Spotlight):
+                module.draw()
+        if self.queries.lit:
+            nn.init.zeros_(self.W_b.weight)
+
+    def forward(self, images: Float[Tensor, "B C h w"], look: bool = False) -> Detected:
+        """Find objects in images; `look=True` tells where each query looked."""
+        encoded, grid, _ = self.encoder.see(images, look=False)
+        cells = centers(grid, images.device)
+        states = encoded.states
+        width = self.W_p.in_features // 2
+        states = states + self.W_p(waves(cells.to(states.dtype), width))
+        holds, boxes = (part.expand(len(images), *part.shape) for part in self.queries.start())
+        logits, found, weights = [], [], []
+        for layer in self.layers:
+            memory = layer.look.remember(states, encoded.mask)
+            holds, seen = layer(holds, self.queries.places(boxes), memory, boxes, cells.to(boxes.dtype), look)
+            read = self.norm(holds)
+            told = self.W_b(functional.relu(self.W_2(functional.relu(self.W_1(read)))))
+            found.append(self.queries.move(boxes, told.to(boxes.dtype)))
+            boxes = found[-1].detach()
+            logits.append(self.W_c(read))
+            weights.append(seen)
+        return Detected(
+            torch.stack(logits, dim=1),
+            torch.stack(found, dim=1),
+            torch.stack(weights, dim=2) if look else None,
+            self.norm(holds),
+            states,
+            encoded.mask,
+            grid,
+        )
+
+    def segment(
+        self, images: Float[Tensor, "B C h w"], found: Detected, rows: Int[Tensor, " P"], which: Int[Tensor, " P"]
+    ) -> Float[Tensor, "P h w"]:
+        """Return logits of the masks of query `which[p]` of image `rows[p]`, as fine as the image."""
+        if self.segmenter is None:
+            raise ModelError(
+                "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
+            )
+        logits: Tensor = self.segmenter(images, found, rows, which)
+        return logits
+
+
+def check_detector(model: ModelConfig, config: DetectionConfig, classes: int) -> int:
+    """Return the width of cells and queries; refuse what no detector can be made of."""
+    check_detection(config)
+    if classes < 1:
+        raise ConfigError(f"A detector needs at least 1 class, got {classes}.")
+    if model.image is None or model.image.kind == "regions":
+        raise ConfigError("A detector reads images: set model.image.kind to resnet or patches.")
+    if model.attention is None:
+        raise ConfigError("Object queries look at cells, and model.attention is none: give it attention.")
+    if model.decoder.layers < 1:
+        raise ConfigError(f"model.decoder.layers must be at least 1, got {model.decoder.layers}.")
+    if model.decoder.width != model.image.width:
+        raise ConfigError(
+            f"model.decoder.width is {model.decoder.width} and model.image.width is {model.image.width}: object "
+            "queries are as wide as cells, so set both to the same."
+        )
+    if model.image.width % 8:
+        raise ConfigError(f"A detector needs a model.image.width that 8 divides, got {model.image.width}.")
+    if config.mask_channels and model.image.width % config.mask_maps:
+        raise ConfigError(
+            f"model.detection.mask_maps is {config.mask_maps}, which does not divide model.image.width, "
+            f"{model.image.width}: change one of them."
+        )
+    if config.mask_channels % 2:
+        raise ConfigError(f"model.detection.mask_channels must be even, got {config.mask_channels}.")
+    check_choices(model, "decoder")
+    return model.image.width
+
+
+def build_detector(model: ModelConfig, config: DetectionConfig, classes: int) -> Detector:
+    """Make a detector; weights are drawn from torch's generator."""
+    if not 0.0 <= model.dropout < 1.0:
+        raise ConfigError(f"model.dropout must be at least 0 and below 1, got {model.dropout}.")
+    return Detector(model, config, classes, Dropout(model.dropout, model.variational))

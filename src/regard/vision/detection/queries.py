@@ -1,0 +1,274 @@
+"""What an object query is: where it stands, how it looks at cells, and how a box follows from it."""
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from regard.attention import Attended, Attention, Carry, Memory, build_attention
+from regard.attention.heads import Heads
+from regard.config import AttentionConfig, ModelConfig
+from regard.errors import ConfigError
+from regard.masks import exact, masked_softmax
+from regard.registry import Registry
+from regard.shapes import Bool, Float, Tensor
+from regard.vision.positions import Grid
+
+NARROWEST = 0.02
+"""No light is narrower, as a fraction of the image: a box may shrink to nothing on the way."""
+
+
+def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
+    """Return the middle (x, y) of each cell, row by row, as fractions of the image."""
+    down, across = ((torch.arange(size, device=device) + 0.5) / size for size in grid)
+    return torch.stack([across.repeat(grid[0]), down.repeat_interleave(grid[1])], dim=-1)
+
+
+def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
+    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (Carion et al. 2020, appendix A.4).
+
+    .. math:: \sin(2\pi x / \omega_k),\ \cos(2\pi x / \omega_k)
+        \qquad \omega_k \mathrm{\ from\ } 2 \mathrm{\ down\ to\ } 1/16
+
+    Differs from the paper: wavelengths fit numbers from 0 to 1, not pixels.
+    """
+    count = width // 2
+    lengths = 2.0 * (1 / 32) ** (torch.arange(count, device=places.device) / max(1, count - 1))
+    angles = places[..., None] * (2 * math.pi / lengths)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+class Look(nn.Module, ABC):
+    """How queries look at the cells of an image."""
+
+    def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
+        super().__init__()
+
+    @abstractmethod
+    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
+        """Make keys and values of cells, which know where they lie."""
+
+    @abstractmethod
+    def forward(
+        self,
+        query: Float[Tensor, "B N D"],
+        memory: Memory,
+        boxes: Float[Tensor, "B N 4"],
+        cells: Float[Tensor, "S 2"],
+        look: bool,
+    ) -> Attended:
+        """Look; `boxes` is what each query has found so far, `cells` the middle of each cell."""
+
+
+class GlobalLook(Look):
+    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix A.1)."""
+
+    def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
+        super().__init__(config, width, layer)
+        self.attention: Attention = build_attention(config, width, width, layer=layer)
+        if self.attention.context_width != width or self.attention.one_by_one:
+            raise ConfigError(
+                "Object queries look all at once, and add what they see: set model.attention.project=true, "
+                "model.attention.coverage=none, and a focus that does not go on from the last look."
+            )
+
+    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
+        """Remember cells as a decoder remembers words."""
+        return self.attention.remember(states, mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B N D"],
+        memory: Memory,
+        boxes: Float[Tensor, "B N 4"],
+        cells: Float[Tensor, "S 2"],
+        look: bool,
+    ) -> Attended:
+        """Look, wherever the box is."""
+        attended: Attended = self.attention(query, memory, None, look)
+        return attended
+
+
+class Spotlight(nn.Module):
+    r"""A light on the image for each head, laid out from the box that a query has found (Gao et al. 2021, section 3.2).
+
+    .. math:: \log G_{ij} = -\frac{(x_j - c_x - o_x w)^2}{2 (s_x w)^2} - \frac{(y_j - c_y - o_y h)^2}{2 (s_y h)^2}
+
+    Offsets o and spreads s of each head follow from the query. Differs from the paper: both are in units of the box,
+    and the first offsets, before anything is learned, point at the middle and at the four sides.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.W = nn.Linear(width, 4 * heads)
+        self.draw()
+
+    def draw(self) -> None:
+        """Begin with lights that depend on boxes alone."""
+        toward = torch.tensor([(0.0, 0.0), (-0.5, 0.0), (0.5, 0.0), (0.0, -0.5), (0.0, 0.5)])
+        with torch.no_grad():
+            self.W.weight.zero_()
+            spread = torch.full((self.heads, 2), math.log(0.4))
+            self.W.bias.copy_(torch.cat([toward[torch.arange(self.heads) % 5], spread], dim=1).flatten())
+
+    def forward(
+        self, query: Float[Tensor, "B N D"], boxes: Float[Tensor, "B N 4"], cells: Float[Tensor, "S 2"]
+    ) -> Float[Tensor, "B H N S"]:
+        """Return what is added to scores, in float32 at least."""
+        shifts = exact(self.W(query)).view(*query.shape[:2], self.heads, 4)
+        center, size = exact(boxes[..., None, :2]), exact(boxes[..., None, 2:])
+        middle = center + shifts[..., :2] * size  # B N H 2
+        spread = (shifts[..., 2:].clamp(-3, 3).exp() * size).clamp(min=NARROWEST)
+        away = (cells - middle[..., None, :]) / spread[..., None, :]  # B N H S 2
+        dark: Tensor = -0.5 * away.square().sum(dim=-1).transpose(1, 2)
+        return dark
+
+
+class LitLook(Look):
+    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, equation 6).
+
+    .. math:: \alpha_i = \mathrm{softmax}_j(q_i^\top k_j / \sqrt{d} + \log G_{ij})
+    """
+
+    def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
+        super().__init__(config, width, layer)
+        if (config.score, config.reach, config.focus) != ("scaled-dot", "global", "softmax"):
+            raise ConfigError(
+                "model.detection.kind=anchors adds a light to scaled dot products: take model.attention.score="
+                "scaled-dot, reach=global and focus=softmax, or model.detection.kind=learned, which takes any."
+            )
+        if width % config.heads:
+            raise ConfigError(f"model.attention.heads is {config.heads}, which does not divide the width {width}.")
+        self.heads = Heads(width, width, config.heads, config.heads, width // config.heads, width)
+        self.light = Spotlight(width, config.heads)
+
+    def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
+        """Make keys and values of each head."""
+        return Memory(self.heads.keys(states), self.heads.values(states), mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B N D"],
+        memory: Memory,
+        boxes: Float[Tensor, "B N 4"],
+        cells: Float[Tensor, "S 2"],
+        look: bool,
+    ) -> Attended:
+        """Look where the light falls."""
+        queries = self.heads.queries(query)
+        scores = exact(queries @ memory.keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
+        weights = masked_softmax(scores + self.light(query, boxes, cells), memory.mask[:, None, None])
+        context = self.heads.join(weights.to(memory.values.dtype) @ memory.values)
+        return Attended(context, weights.transpose(1, 2) if look else None, Carry())
+
+
+class Queries(nn.Module, ABC):
+    """The object queries of a model."""
+
+    look: type[Look]
+    lit: bool
+    """Whether a light falls around the box that a query has found, for masks too."""
+
+    def __init__(self, count: int, model: ModelConfig) -> None:
+        super().__init__()
+        self.width = model.decoder.width
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Draw first values."""
+
+    @abstractmethod
+    def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
+        """Return what queries hold, and their boxes, before they have looked."""
+
+    @abstractmethod
+    def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
+        """Return what is added to queries wherever they look, by the boxes they have found so far."""
+
+    @abstractmethod
+    def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
+        """Return the boxes that a layer finds, given what it tells."""
+
+
+queries: Registry[type[Queries]] = Registry("kind of object queries", "queries")
+
+
+@queries.register("learned")
+class LearnedQueries(Queries):
+    r"""A vector of its own for each query, added wherever it looks (Carion et al. 2020, section 3.2).
+
+    .. math:: \hat b = \sigma(\mathrm{MLP}(x))
+
+    Queries hold nothing at first, so they differ by these vectors alone. Differs from the paper: nothing.
+    """
+
+    look = GlobalLook
+    lit = False
+
+    def __init__(self, count: int, model: ModelConfig) -> None:
+        super().__init__(count, model)
+        self.place = nn.Parameter(torch.empty(count, self.width))
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw vectors as an embedding's."""
+        nn.init.normal_(self.place)
+
+    def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
+        """Start from nothing, and with the box in the middle that nobody reads."""
+        return torch.zeros_like(self.place), self.place.new_full((len(self.place), 4), 0.5)
+
+    def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
+        """Return the learned vectors, wherever boxes are."""
+        return self.place.expand(len(boxes), -1, -1)
+
+    def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
+        """Read a box from what is told alone."""
+        return told.sigmoid()
+
+
+@queries.register("anchors")
+class AnchorQueries(Queries):
+    r"""A box for each query, which every layer moves, and around which it looks (Liu et al. 2022, equations 2 and 4).
+
+    .. math:: p = W\,\mathrm{PE}(\hat b) \qquad \hat b' = \sigma(\sigma^{-1}(\hat b) + \mathrm{MLP}(x))
+
+    The gradient of a layer's boxes stays in that layer. Differs from the paper: a map and not a network makes p;
+    queries hold a learned vector each at first; a light (`LitLook`), not a scaling of waves, tells how large a box is.
+    """
+
+    look = LitLook
+    lit = True
+
+    def __init__(self, count: int, model: ModelConfig) -> None:
+        super().__init__(count, model)
+        self.content = nn.Parameter(torch.empty(count, self.width))
+        self.anchors = nn.Parameter(torch.empty(count, 4))
+        self.W = nn.Linear(4 * (self.width // 4), self.width)
+        if self.width % 8:
+            raise ConfigError(f"Anchors need a width that 8 divides, got model.decoder.width={self.width}.")
+        self.draw()
+
+    @torch.no_grad()
+    def draw(self) -> None:
+        """Spread anchors over the image, each as wide as a third of it."""
+        nn.init.normal_(self.content, std=0.02)
+        index = torch.arange(len(self.anchors))
+        golden = (index * (math.sqrt(5) - 1) / 2) % 1
+        spread = torch.stack([(index + 0.5) / len(index), golden], dim=-1) * 0.8 + 0.1
+        self.anchors.copy_(torch.logit(torch.cat([spread, torch.full_like(spread, 0.35)], dim=-1)))
+
+    def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
+        """Start from the anchors."""
+        return self.content, self.anchors.sigmoid()
+
+    def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
+        """Write the boxes as waves."""
+        made: Tensor = self.W(waves(boxes, self.width // 4).to(self.W.weight.dtype))
+        return made
+
+    def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
+        """Move the boxes by what is told."""
+        return (torch.logit(boxes, eps=1e-4) + told).sigmoid()
