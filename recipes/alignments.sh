@@ -3,7 +3,8 @@
 # Expected error rates, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 5]]
 # Luong's rows are read off as they are. The Transformer's looks are read off one step later (--shift) from its lowest
-# layer, in both directions, merged; those alignments of the training text then guide a model of each direction.
+# layer, in both directions, merged; those alignments of the training text then guide the look one step later of a model
+# of each direction.
 set -e
 out=${1:-models/alignments}
 [ $# -gt 0 ] && shift
@@ -35,9 +36,10 @@ for direction in de-en en-de; do
     --source "$out/data/train.$from" --target "$out/data/train.$to" --alignments "$out/data/train.$direction.links" \
     --valid-source "$out/data/dev.$from" --valid-target "$out/data/dev.$to" \
     --set training.guided=1.0 --set "training.guided_layer=$guided_layer" --set training.guided_head=0 \
+    --set training.guided_shift=true \
     --set training.steps=3000 --set training.validate_every=1000 --set training.learning_rate=5e-4
 done
 echo "Guided by these, one direction:"
-judge "$out/guided-de-en" --layer "$guided_layer" --head 0
+judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --shift
 echo "Guided by these, both directions merged:"
-judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --reverse-model "$out/guided-en-de"
+judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --shift --reverse-model "$out/guided-en-de"

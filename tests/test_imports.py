@@ -19,6 +19,7 @@ FLOOR = (
     "presets",
     "shapes",
     "masks",
+    "waiting",
     "loops",
     "packed",
     "allocation",

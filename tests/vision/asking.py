@@ -16,14 +16,14 @@ LEAST = 0.1
 """How much of a cell a thing must cover to lie in it."""
 
 
-def scene_questions(split, size, pixels=32, side=0, words=None, start=0) -> tuple[QuestionSet, QuestionWords]:
-    """Paint scenes, and ask all their questions; with a `side` of cells, gold cells are told."""
+def scene_questions(split, size, pixels=32, side=0, words=None, kinds=QUESTION_KINDS) -> tuple[QuestionSet, QuestionWords]:
+    """Paint scenes, and ask all their questions of some kinds; with a `side` of cells, gold cells are told."""
     images, asked = [], []
-    for scene in generate(split, size, start=start, pixels=pixels):
+    for scene in generate(split, size, pixels=pixels):
         images.append(scene.painting.image)
         there = on_grid(scene.painting.masks, side).reshape(len(scene.things), -1) >= LEAST if side else None
         asked.append([])
-        for question in scene.questions:
+        for question in (one for one in scene.questions if one.kind in kinds):
             gold = None if there is None else there[list(question.things)].any(axis=0)
             asked[-1].append(Question(question.text, question.answer, question.kind, question.held_out, gold))
     words = words or QuestionWords.of(question.text for some in asked for question in some)

@@ -21,12 +21,13 @@ from regard.vision.detection.matching import assign, assign_all, matching_costs
 from regard.vision.detection.predict import Thing, detect
 from regard.vision.detection.queries import centers, queries
 from regard.vision.detection.scores import average_precision, mask_overlap, precision_area
+from regard.vision.detection.validation import validate
 from regard.vision.pixels import from_pixels
 
 B, N, D, CLASSES = 2, 5, 24, 3
 HEADS = AttentionConfig("scaled-dot", heads=3, project=True)
 KINDS = pytest.mark.parametrize("kind", queries)
-STEPS = 150
+STEPS = 110
 MODEL = ModelConfig(
     encoder=EncoderConfig("none"),
     dropout=0.0,
@@ -498,13 +499,6 @@ def test_things_are_found_within_seconds():
     def thing_of(scene) -> Gold:
         return gold_of(scene)._replace(classes=np.zeros(len(scene.things), np.int64))
 
-    def score() -> tuple[float, float]:
-        model.eval()
-        images = torch.from_numpy(np.stack([one.image for one in valid]))
-        ranked, kept = detect(model, images, ["thing"], least=0.0, masks=False), detect(model, images, ["thing"])
-        model.train()
-        return average_precision(ranked, valid)[0], mask_overlap(kept, valid)
-
     torch.manual_seed(1)
     looks = AttentionConfig("scaled-dot", heads=4, project=True)
     config = replace(
@@ -518,7 +512,7 @@ def test_things_are_found_within_seconds():
     train = [thing_of(scene) for scene in generate("train", 640, pixels=32)]
     valid = [thing_of(scene) for scene in generate("valid", 40, pixels=32)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
-    before = score()
+    before = validate(model, valid, ["thing"])
     for step in range(STEPS):
         optimizer.param_groups[0]["lr"] = 4e-3 * min(1, (step + 1) / 20) * (1 - step / STEPS)
         packed = pack([train[i % 640] for i in range(16 * step, 16 * step + 16)], 8)
@@ -526,7 +520,33 @@ def test_things_are_found_within_seconds():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    after = score()
-    print(before, after)
-    assert before[0] < 0.1 < 0.6 < after[0]
-    assert before[1] < 0.2 < 0.4 < after[1]
+    after = validate(model, valid, ["thing"], new=[i % 2 == 1 for i in range(40)])
+    assert before["ap"] < 0.1 < 0.4 < after["ap"]
+    assert before["iou"] < 0.2 < 0.4 < after["iou"]
+    assert after["valid_loss"] < before["valid_loss"] / 2
+    assert {"ap_new", "ap_familiar", "iou_new", "iou_familiar"} < after.keys()
+    assert model.training
+
+
+@pytest.mark.gpu
+@KINDS
+def test_a_gpu_computes_the_same_and_is_never_waited_for(kind):
+    model, given = made(kind), batch()
+    wanted = detection_loss(model, given)
+    wanted.total.backward()
+    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model.cuda()
+    moved = given.pinned().to("cuda")
+    detection_loss(model, moved).total.backward()  # whatever is done once is done
+    model.zero_grad()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        got = detection_loss(model, moved)
+        got.total.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(got.total.cpu(), wanted.total, rtol=1e-5, atol=1e-5)
+    for own, parameter in zip(gradients, model.parameters(), strict=True):
+        if own is not None and parameter.grad is not None:
+            torch.testing.assert_close(parameter.grad.cpu(), own, rtol=1e-3, atol=1e-4)

@@ -1,8 +1,9 @@
 """`regard attend`."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,10 @@ from regard.cli.options import (
     wants_color,
 )
 from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.viz.overlay import ImageTrace
+    from regard.viz.trace import AttentionTrace, Choice
 
 
 def attend(
@@ -68,7 +73,7 @@ def attend(
     from regard.data.pair import Pair
     from regard.decoding.translator import Translator
     from regard.viz.output import check_suffix
-    from regard.viz.trace import PICTURES, Choice
+    from regard.viz.trace import PICTURES
 
     for path in out or []:
         check_suffix(path, (*PICTURES, ".json"))
@@ -85,10 +90,24 @@ def attend(
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
     trace.look(layer, head)  # what is not there is refused before anything is printed
     print(text)
+    show_trace(trace, out or [], columns, wants_color(color), layer=layer, head=head, heads=heads)
+
+
+def show_trace(
+    trace: "AttentionTrace | ImageTrace",
+    out: Sequence[Path],
+    columns: int,
+    color: bool,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    heads: bool = False,
+) -> None:
+    """Print a trace over words or over an image, and write it to files, each in the form that its suffix names."""
     for depth, one in trace.every_head(layer) if heads else [(layer, head)]:
-        print(trace.render(columns, wants_color(color), layer=depth, head=one), flush=True)
+        print(trace.render(columns, color, layer=depth, head=one), flush=True)
     shown: tuple[Choice, Choice] = ("all" if layer is None else layer, "all") if heads else (layer, head)
-    for path in out or []:
+    for path in out:
         for note in trace.save(path, layer=shown[0], head=shown[1], quiet=True):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {path}", err=True)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from regard.presets import presets
+from regard.presets.vision import visions
 from regard.settings import Setting, describe
 
 Choices = list[tuple[str, str]]
@@ -39,7 +40,8 @@ NAMED = {
 
 def preset_names(incomplete: str) -> Choices:
     """Offer presets."""
-    return [(name, make.__doc__ or "") for name, make in presets.items() if name.startswith(incomplete)]
+    every = {**presets, **visions}
+    return [(name, make.__doc__ or "") for name, make in every.items() if name.startswith(incomplete)]
 
 
 def assignments(incomplete: str) -> Choices:

@@ -47,7 +47,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"What to start from: regard list presets.  [default: {PRESET}]",
+            help=f"What to start from: regard list presets, regard list visions.  [default: {PRESET}]",
             autocompletion=preset_names,
         ),
     ] = None,
@@ -77,13 +77,16 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's files.")] = False,
 ) -> None:
-    """Train a model, from raw text to a model folder.
+    """Train a model, from raw text or pictures to a model folder.
 
     \b
     regard train --source train.en --target train.de \\
                  --valid-source val.en --valid-target val.de --out models/en-de
     regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
     regard train --from models/en-de --data medical.tsv --out models/medical
+    regard train --preset captioner-small --data scenes:20000 --out models/captions
+    regard train --preset xu2015-soft --source photographs/ --target captions.tsv --out models/photographs
+    regard train --preset hu2017-se-small --data fashion-mnist --out models/clothes
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts = corpus_parts(data, source, target)
     if alignment is not None:
@@ -114,13 +117,18 @@ def train(
     from regard.training.trainer import INTERRUPTED
 
     if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end != INTERRUPTED:
-        reads = chosen.model.encoder.kind != "none"
-        look = f' Look at it with: regard attend {out} "a sentence of yours"' if reads else ""
-        typer.echo(f"The model is in {out}.{look}", err=True)
+        typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
+
+
+def _what_next(config: Config, out: Path) -> str:
+    if config.model.image is not None:
+        return f" Try it with: regard {'classify' if config.model.task == 'classify' else 'caption'} {out} IMAGE"
+    return f' Look at it with: regard attend {out} "a sentence of yours"' if config.model.encoder.kind != "none" else ""
 
 
 def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config:
-    from regard.presets import preset as named
+    import regard.presets  # noqa: F401 (importing it registers them)
+    from regard.presets.vision import any_preset
 
     if model is not None:
         return _of_model(model, preset, config, resume)
@@ -134,7 +142,7 @@ def _starting_point(out: Path, preset: str | None, config: Path | None, resume: 
         if not (out / "config.toml").is_file():
             raise TrainingError(f"There is nothing to resume in {out}: leave out --resume to start there.")
         return settings.read_toml(out / "config.toml")
-    return named(preset or PRESET)
+    return any_preset(preset or PRESET)
 
 
 def _of_model(model: Path, preset: str | None, config: Path | None, resume: bool) -> Config:

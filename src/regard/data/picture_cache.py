@@ -124,6 +124,7 @@ class Captions(Corpus):
         return (Pair("", caption) for captions in self.captions for caption in captions)
 
     def identity(self) -> str:
+        """Tell captions from the pictures that they are of."""
         return f"{type(self).__name__}\n{self._identity}"
 
     def owners(self, tokenizers: Tokenizers, max_length: int, left_out: int) -> NDArray[np.int32]:
@@ -148,7 +149,8 @@ def read_pictures(pictures: Pictures, indices: Sequence[int]) -> NDArray[Any]:
 
 
 def _write(folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> None:
-    digest, shape = blake2b(numbers.tobytes(), digest_size=16), ()
+    digest = blake2b(numbers.tobytes(), digest_size=16)
+    shape: tuple[int, ...] = ()
     dtype = _PIXELS if "image" in pictures.has else _FEATURES
     with open(folder / "pictures", "wb") as file:
         for start in range(0, len(pictures), _AT_ONCE):
@@ -180,8 +182,7 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         size, wanted = path.stat().st_size, int(np.prod(shape)) * np.dtype(dtype).itemsize
         if size != wanted:
             raise DataError(
-                f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. "
-                f"Remove {path.parent}; it will be made anew."
+                f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. Remove {path.parent}; it will be made anew."
             )
         return np.memmap(path, dtype, "r", shape=shape).view(np.ndarray)
     except OSError as error:

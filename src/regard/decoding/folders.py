@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from regard.config import Config, DecodingConfig
+from regard.data.labels import Labels
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError
-from regard.models.build import build_empty
+from regard.models.build import build_empty as build_empty_of_texts
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import WEIGHTS, load_weights, open_folder
 from regard.settings import differences
+from regard.vision.build import CLASSIFY, build_empty
 
 NOTHING = "none"
 """The encoder of a language model."""
@@ -38,6 +41,10 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     if not folders:
         raise ModelError("There is no model to load: name at least one model folder.")
     configs = [open_folder(folder) for folder in folders]
+    for folder, config in zip(folders, configs, strict=True):
+        if config.model.image is not None:
+            use = "classify" if config.model.task == CLASSIFY else "caption"
+            raise ModelError(f"{folder} holds a model that reads pictures, not texts: use regard {use}.")
     tokenizers = [Tokenizers.load(folder) for folder in folders]
     _check_together(folders, configs, tokenizers)
     place = find_device(device)
@@ -45,6 +52,20 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     model = models[0] if len(models) == 1 else Ensemble(models).eval()
     longest = min(config.data.max_length for config in configs)
     return Opened(model, tokenizers[0], configs[0].decoding, longest, Shortlist.load(folders[0]))
+
+
+def open_pictured(folder: Path, device: str) -> tuple[nn.Module, Tokenizers | Labels, Config]:
+    """Read the folder of a model that reads pictures: a captioner and its tokenizers, a classifier and its classes."""
+    config = open_folder(folder)
+    if config.model.image is None:
+        raise ModelError(f"{folder} holds a model that reads texts, not pictures: use regard translate.")
+    place = find_device(device)
+    vocabulary = Labels.load(folder) if config.model.task == CLASSIFY else Tokenizers.load(folder)
+    size = vocabulary.size if isinstance(vocabulary, Labels) else vocabulary.target.size
+    with torch.random.fork_rng(devices=[]):
+        model = build_empty(config.model, 0, size)
+    load_weights(folder / WEIGHTS, model)
+    return model.to(place).eval(), vocabulary, config
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:
@@ -67,7 +88,7 @@ def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenize
 def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
     # Whatever is drawn at random is replaced: the caller's generator is to stay as it was.
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
+        model = build_empty_of_texts(config.model, tokenizers.source.size, tokenizers.target.size)
     load_weights(folder / WEIGHTS, model)
     return model.to(device).eval()
 

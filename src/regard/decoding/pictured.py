@@ -35,7 +35,13 @@ def look_at(
     with torch.inference_mode():
         seen = model.see(from_pixels(torch.from_numpy(np.ascontiguousarray(image))[None]).to(device), look=False)
         (best, *_) = search(
-            model.decoder, seen.encoded, options, bos=BOS, eos=EOS, banned=banned_tokens(tokenizer), candidates=candidates
+            model.decoder,
+            seen.encoded,
+            options,
+            bos=BOS,
+            eos=EOS,
+            banned=banned_tokens(tokenizer),
+            candidates=candidates,
         )[0]
     return over_image(best, image if shown is None else shown, tokenizer, grid=seen.grid)
 

@@ -34,6 +34,15 @@ def bleu_pretokenised(hypotheses: Sequence[str], references: References, name: s
     return _measure(name, BLEU(tokenize="none", lowercase=True, force=True), hypotheses, references)
 
 
+def bleu_of_captions(hypotheses: Sequence[str], references: References, order: int = 4, name: str = "") -> Score:
+    """Return BLEU of n-grams up to an order, of words that white space separates, as captions are scored.
+
+    All that is said of a picture are its references. `force` tells sacreBLEU that the texts are tokenised.
+    """
+    metric = BLEU(tokenize="none", max_ngram_order=order, force=True)
+    return _measure(name or f"BLEU-{order}", metric, hypotheses, references)
+
+
 def chrf(hypotheses: Sequence[str], references: References, name: str = "chrF") -> Score:
     """Return chrF2: the F-score of character n-grams, recall counting twice."""
     return _measure(name, CHRF(), hypotheses, references)

@@ -18,6 +18,8 @@ from regard.config import (
     TokenizerConfig,
     TrainingConfig,
 )
+from regard.errors import did_you_mean
+from regard.presets.base import preset, presets
 from regard.registry import Registry
 
 visions: Registry[Callable[[], Config]] = Registry("vision preset", "visions")
@@ -48,6 +50,14 @@ def vision(name: str) -> Config:
     return replace(visions[name](), preset=name)
 
 
+def any_preset(name: str) -> Config:
+    """Return the configuration that a preset stands for, be it of texts or of pictures."""
+    near = did_you_mean(name, visions)
+    if name in visions or (name not in presets and near and not did_you_mean(name, presets)):
+        return vision(name)
+    return preset(name)
+
+
 def _classifier(image: ImageConfig, heads: int = 4, dropout: float = 0.1) -> Config:
     looks = AttentionConfig(score="scaled-dot", heads=heads, project=True)
     return Config(
@@ -59,7 +69,7 @@ def _classifier(image: ImageConfig, heads: int = 4, dropout: float = 0.1) -> Con
             attention=None,
             self_attention=looks,
             image=image,
-        )
+        ),
     )
 
 

@@ -12,16 +12,17 @@ from regard.data.tokenizers import check_kinds
 from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
 from regard.errors import ConfigError, did_you_mean
-from regard.models.build import build_empty
 from regard.packed import multiplies_bfloat16
 from regard.training.averaging import averages
 from regard.training.forcing import forcings
 from regard.training.material import NOTHING
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
+from regard.training.tasks import check_data
+from regard.vision.build import CLASSIFY, build_empty, check_task
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
-METRICS = ("bleu", "loss")
+METRICS = ("bleu", "accuracy", "loss")
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -43,6 +44,8 @@ def check(config: Config) -> torch.device:
         raise ConfigError("data.train is empty: give a training corpus.")
     if STDIN in config.data.valid:
         raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")
+    check_task(config.model)
+    check_data(config)
     _check_numbers(config)
     _check_model(config)
     _check_losses(config)
@@ -96,7 +99,8 @@ def _check_places(config: Config) -> None:
 
 def _check_losses(config: Config) -> None:
     settings, attention = config.training, config.model.attention
-    if settings.metric == "bleu" and config.model.encoder.kind == NOTHING:
+    _check_metric(config)
+    if settings.metric == "bleu" and config.model.encoder.kind == NOTHING and config.model.image is None:
         raise ConfigError(
             "training.metric=bleu scores translations, and a language model (model.encoder.kind=none) makes none: set "
             "training.metric=loss."
@@ -120,15 +124,34 @@ def _check_losses(config: Config) -> None:
         )
 
 
+def _check_metric(config: Config) -> None:
+    settings, classifies = config.training, config.model.task == CLASSIFY
+    if settings.metric == ("bleu" if classifies else "accuracy"):
+        right = "accuracy or loss" if classifies else "bleu or loss"
+        raise ConfigError(
+            f"training.metric={settings.metric} is not what this model's task is scored by: take {right}."
+        )
+    if not classifies and (settings.flip or settings.shift):
+        name = "flip" if settings.flip else "shift"
+        raise ConfigError(
+            f"training.{name} changes pictures that are to be classified, and this model writes: leave it out."
+        )
+    if settings.doubly_stochastic > 0 and (config.model.image is None or classifies or config.model.attention is None):
+        raise ConfigError(
+            f"training.doubly_stochastic is {settings.doubly_stochastic}, but this model does not write of a picture "
+            "that it looks at: set it to 0."
+        )
+
+
 def _check_numbers(config: Config) -> None:
     settings = config.training
     for name in ("batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
         if getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 1.")
-    for name in ("warmup", "clip", "steps", "validate_every", "save_every", "patience", "weight_decay"):
+    for name in ("warmup", "clip", "shift", "steps", "validate_every", "save_every", "patience", "weight_decay"):
         if not getattr(settings, name) >= 0:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0.")
-    for name in ("r_drop", "coverage_loss", "guided", "reinforce", "entropy"):
+    for name in ("r_drop", "coverage_loss", "doubly_stochastic", "guided", "reinforce", "entropy"):
         if not 0 <= getattr(settings, name) < math.inf:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and finite.")
     for name in ("guided_layer", "guided_head"):

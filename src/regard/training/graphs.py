@@ -45,9 +45,7 @@ class RecordedSteps(Steps):
     ask the device for a number cannot be recorded: that is said once, and all goes on without.
     """
 
-    def __init__(
-        self, objective: Task, autocast: Autocast, device: torch.device, tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, objective: Task, autocast: Autocast, device: torch.device, tell: Callable[[str], None]) -> None:
         super().__init__(objective, autocast, device)
         self._tell = tell
         self._inside = not objective.reads_with_host

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from regard.allocation import keep_memory
 from regard.config import Config
+from regard.data.labels import Labels
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DisplayError, TrainingError
 from regard.files import write_atomically
-from regard.models.build import build_model
-from regard.models.seq2seq import Seq2Seq
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml, to_toml
 from regard.training.averaging import set_weights
 from regard.training.checks import check, settled
-from regard.training.finetune import check_apart, read_start, started_from
-from regard.training.material import Material, list_words, open_material, open_sources
+from regard.training.finetune import check_apart, read_start, sizes_of, started_from
+from regard.training.material import Material, list_words
 from regard.training.progress import Reporter, duration, reporter_for
 from regard.training.resume import (
     CURVE,
@@ -31,8 +31,10 @@ from regard.training.resume import (
     remove_run,
     undone_on_error,
 )
+from regard.training.tasks import fitted, open_material, open_sources
 from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
+from regard.vision.build import build
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Result:
     """The step of the best validation; None before the first. model.safetensors has its weights, or a mean of them with
     those of others where `training.average` says so."""
     best_score: float | None
-    """Its score: BLEU, or the negative loss, as `training.metric` says."""
+    """Its score: BLEU, accuracy, or the negative loss, as `training.metric` says."""
 
 
 def train(
@@ -75,6 +77,7 @@ def train(
     if start_from is not None:
         config = started_from(config, start_from, resume)
     device = check(config)
+    config = fitted(config)
     check_apart(config, folder, resume)
     if tensorboard:
         check_tensorboard()
@@ -111,17 +114,17 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     start = read_start(config) if config.started_from and saved is None else None
     sources = open_sources(config, resumed=saved is not None)
     if start is not None:
-        sources = replace(sources, vocabulary=start.tokenizers)
+        sources = replace(sources, vocabulary=start.vocabulary)  # type: ignore[arg-type]
     if saved is None:
         if (folder / WEIGHTS).exists():
             sources.read_through()
         remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
-    tokenizers, material = open_material(config, folder, sources, reporter, records_steps(config.training, device))
+    vocabulary, material = open_material(config, folder, sources, reporter, records_steps(config.training, device))
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)
         write_atomically(folder / CONFIG, to_toml(config).encode())
-    model = _model(config, tokenizers, device)
+    model = _model(config, vocabulary, device)
     if start is not None:
         set_weights(model, start.weights)
     trainer = Trainer(config, folder, model, material, reporter)
@@ -157,9 +160,9 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
     return result
 
 
-def _model(config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
+def _model(config: Config, vocabulary: Tokenizers | Labels, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
-    return build_model(config.model, tokenizers.source.size, tokenizers.target.size).to(device)
+    return build(config.model, *sizes_of(vocabulary)).to(device)
 
 
 def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> None:

@@ -21,7 +21,6 @@ from regard.vision.classifier import Classifier
 from regard.vision.encoder import ImageEncoder
 from regard.vision.positions import LearnedGrid
 
-
 CLASSIFY = "classify"
 TASKS = ("write", CLASSIFY)
 

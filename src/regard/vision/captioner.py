@@ -35,9 +35,7 @@ class Captioner(Seq2Seq):
         encoded: Encoded = self.encoder(*_read(source, mask))
         return encoded
 
-    def see(
-        self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True
-    ) -> Pictured:
+    def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> Pictured:
         """Read, and tell how the cells lie that the decoder's weights are of."""
         return self.encoder.see(*_read(source, mask), look)
 

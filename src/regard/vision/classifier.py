@@ -39,9 +39,7 @@ class Classifier(nn.Module):
         logits: Tensor = self.output(self.dropout(self.encoder(source, mask).summary)[:, 0])
         return logits
 
-    def see(
-        self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True
-    ) -> Classified:
+    def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> Classified:
         """Classify, and tell what was attended to on the way: as `ImageEncoder.see` does."""
         source = from_pixels(source) if source.dtype == torch.uint8 else source
         encoded, grid, looks = self.encoder.see(source, mask, look)

@@ -18,7 +18,7 @@ def heat_maps(model: Classifier, image: NDArray[np.uint8], names: Sequence[str] 
     """Explain the most probable classes of one image (uint8, height × width × channels), best first.
 
     Where the cells come from a convolutional network there is Grad-CAM for each class, and where they look at each
-    other attention rollout, which is the same for all. `regard.viz.overlay_picture.save_maps` draws them over the image.
+    other attention rollout, which is the same for all. `regard.viz.overlay_picture.save_maps` draws them.
     """
     if not isinstance(model.encoder.stem, ResidualNetwork) and not len(model.encoder.layers):
         raise ModelError(

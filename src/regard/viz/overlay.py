@@ -15,7 +15,7 @@ from regard.errors import DisplayError
 from regard.viz.output import check_suffix, warn, write_output
 from regard.viz.overlay_heat import Regions, pixels_of
 from regard.viz.png import from_png, png
-from regard.viz.trace import PICTURES, AttentionTrace
+from regard.viz.trace import PICTURES, AttentionTrace, Choice
 
 FORMAT = "regard-image-trace-1"
 FORMS = (*PICTURES, ".html", ".json")
@@ -47,7 +47,9 @@ class ImageTrace:
         pixels_of(self.image)
         count = len(self.trace.source)
         if (self.grid is None) == (self.boxes is None):
-            raise DisplayError("Attention over an image is over the cells of a grid or over boxes: give one of the two.")
+            raise DisplayError(
+                "Attention over an image is over the cells of a grid or over boxes: give one of the two."
+            )
         if self.grid is not None and (min(self.grid) < 1 or self.grid[0] * self.grid[1] != count):
             rows, columns = self.grid
             raise DisplayError(f"A grid of {rows} × {columns} cells cannot be looked at with {count} weights a word.")
@@ -63,9 +65,9 @@ class ImageTrace:
         cls,
         image: NDArray[np.uint8],
         words: Sequence[str],
-        weights: NDArray[np.floating[Any]],
+        weights: NDArray[Any],
         *,
-        boxes: NDArray[np.floating[Any]] | None = None,
+        boxes: NDArray[Any] | None = None,
         outlines: Sequence[Sequence[Box]] = (),
     ) -> "ImageTrace":
         """Make one of plain arrays.
@@ -103,6 +105,14 @@ class ImageTrace:
         """Return layer and head of each that can be looked at by itself: those of one layer, or all."""
         return self.trace.every_head(layer)
 
+    def chosen(self, layer: Choice, head: Choice) -> list[tuple[int | None, int | None]]:
+        """Return layer and head of each look that is asked for; None stands for the mean."""
+        layers, heads = self.trace.weights.shape[:2]
+        self.look(None if layer == "all" else layer, None if head == "all" else head)  # they are there
+        downs = [*range(layers)] if layer == "all" else [layer if layer is None else layer % layers]
+        acrosses = [*range(heads)] if head == "all" else [head if head is None else head % heads]
+        return [(down, across) for down in downs for across in acrosses]
+
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
         """Say what `look` of the same arguments shows: `8 × 8 cells, 0.016 each if even · mean of 4 heads`."""
         count = len(self.trace.source)
@@ -133,15 +143,16 @@ class ImageTrace:
         self,
         path: str | Path,
         *,
-        layer: int | None = None,
-        head: int | None = None,
+        layer: Choice = None,
+        head: Choice = None,
         title: str = "",
         each: bool = False,
         quiet: bool = False,
     ) -> list[str]:
         """Write a strip (.png, .svg, .pdf), a page (.html) or the record itself (.json), whole or not at all.
 
-        A strip shows one layer and head or the mean; a page opens with it and can switch. `each` gives each word a
+        A strip shows one layer and head, the mean (not given) or rows for each ("all"); a page opens with one or the
+        mean, and can switch. `each` gives each word a
         scale of its own, up to its strongest weight. Returns what the user should know, as of any trace.
         """
         path = Path(path)
@@ -153,7 +164,9 @@ class ImageTrace:
         if suffix == ".html":
             from regard.viz.overlay_page import image_page
 
-            write_output(path, image_page(self, layer=layer, head=head, title=title, each=each).encode())
+            first = self.chosen(layer, head)[0] if "all" not in (layer, head) else (None, None)
+            page = image_page(self, layer=first[0], head=first[1], title=title, each=each)
+            write_output(path, page.encode(errors="backslashreplace"))
             return []
         from regard.viz.overlay_picture import save_strip
 

@@ -53,9 +53,10 @@ def image_part(trace: ImageTrace, *, layer: int | None = None, head: int | None 
     height, width = image.shape[:2]
     small = ' class="small"' if max(height, width) < 200 else ""
     labels = friendly(trace.words, trace.trace.special)
+    kinds = [' class="mark"' if word in trace.trace.special else "" for word in trace.words]
     words = "\n".join(
-        f'<button type="button" dir="auto"{" class=mark" if word in trace.trace.special else ""}>{escape(label)}</button>'
-        for word, label in zip(trace.words, labels, strict=True)
+        f'<button type="button" dir="auto"{kind}>{escape(label)}</button>'
+        for kind, label in zip(kinds, labels, strict=True)
     )
     data = {
         **_weights(trace),
@@ -66,10 +67,13 @@ def image_part(trace: ImageTrace, *, layer: int | None = None, head: int | None 
         "shown": trace.shown(),
         "probabilities": [round(float(np.exp(value)), 4) for value in trace.trace.log_probs],
         "candidates": [
-            [[label, round(p, 4)] for label, p in zip(friendly([t for t, _ in step]), [p for _, p in step], strict=True)]
+            [
+                [label, round(p, 4)]
+                for label, p in zip(friendly([t for t, _ in step]), [p for _, p in step], strict=True)
+            ]
             for step in trace.trace.candidates
         ],
-        "colours": base64.b64encode(heat_colours(1)[:, :3].round().astype(np.uint8).tobytes()).decode(),
+        "colours": base64.b64encode(heat_colours()[:, :3].round().astype(np.uint8).tobytes()).decode(),
         "opacity": OPACITY,
         "faintest": FAINTEST,
         "greyed": GREYED,
@@ -98,7 +102,8 @@ def image_part(trace: ImageTrace, *, layer: int | None = None, head: int | None 
 _PART = """<section class="overlay">
 <figure>
 <div class="stage" style="--ratio: {ratio}">
-<img{small} src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="The image that the words are about">
+<img{small} width="{width}" height="{height}" alt="The image that the words are about"
+src="data:image/png;base64,{picture}">
 <canvas class="heat" aria-hidden="true"></canvas>
 <svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg>
 </div>
@@ -114,9 +119,10 @@ _PART = """<section class="overlay">
 {layers}{heads}<label><input type="checkbox" class="each"{each}> A scale for each word</label>
 <label{outlined}><input type="checkbox" class="outlined" checked> Outlines</label>
 </div>
-<div class="key"><span>0</span><canvas class="bar" width="256" height="1" aria-hidden="true"></canvas><span class="high"></span>
-<span class="about">weight over {about}</span></div>
-<p class="help"><kbd>←</kbd> <kbd>→</kbd> the words · <kbd>Esc</kbd> the image alone · point at the image: which words look there</p>
+<div class="key"><span>0</span><canvas class="bar" width="256" height="1" aria-hidden="true"></canvas>
+<span class="high"></span> <span class="about">weight over {about}</span></div>
+<p class="help"><kbd>←</kbd> <kbd>→</kbd> the words · <kbd>Esc</kbd> the image alone ·
+point at the image: which words look there</p>
 <script type="application/json">{data}</script>
 </section>"""
 
@@ -156,8 +162,8 @@ def _choice(what: str, count: int, chosen: int | None) -> str:
     hidden = " hidden" if count < 2 else ""
     current = -1 if chosen is None else chosen % count
     options = "".join(
-        f'<option value="{number}"{" selected" if number == current else ""}>{number if number >= 0 else "mean"}</option>'
-        for number in range(-1, count)
+        f'<option value="{number}"{" selected" if number == current else ""}>{name}</option>'
+        for number, name in enumerate(["mean", *range(count)], start=-1)
     )
     return f'<label{hidden}>{what.title()} <select class="{what}">{options}</select></label>\n'
 

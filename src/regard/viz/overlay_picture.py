@@ -12,6 +12,7 @@ from regard.viz.figure import FAINT, INK, LINES, save_figure
 from regard.viz.labels import cells, friendly, shorten
 from regard.viz.overlay import Box, ImageTrace
 from regard.viz.overlay_heat import Regions, fitted, key_colours, overlaid, pixels_of, top
+from regard.viz.trace import Choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,39 +54,64 @@ class _Key(NamedTuple):
 
 
 def save_strip(
-    trace: ImageTrace, path: Path, *, layer: int | None = None, head: int | None = None, title: str = "", each: bool = False
+    trace: ImageTrace,
+    path: Path,
+    *,
+    layer: Choice = None,
+    head: Choice = None,
+    title: str = "",
+    each: bool = False,
 ) -> list[str]:
     """Draw the image, and for each word what one layer and head, or the mean, looked at; .png, .svg or .pdf.
 
-    All words share one scale; with `each`, every word has its own. Returns notes for the user.
+    With "all", every layer or head has rows of its own. All words share one scale; with `each`, every word has its
+    own. Returns notes for the user.
     """
-    look, chosen = trace.look(layer, head), trace.shown()
-    if not look.size:
+    chosen = trace.shown()
+    if not trace.look().size:
         raise DisplayError(f"There is nothing to draw: the trace has {len(trace.words)} words.")
-    panels, strongest = len(chosen) + 1, top(look[chosen])
-    size = _Size.of(trace.image, panels)
+    runs = trace.chosen(layer, head)
+    looks = [trace.look(*run)[chosen] for run in runs]
+    strongest = top(np.concatenate(looks))
+    size = _Size.of(trace.image, len(chosen) + 1)
     image = fitted(trace.image, size.pixels)
+    rows = []
+    for run, look in zip(runs, looks, strict=True):
+        named = [f"{what} {index}" for what, index in zip(("layer", "head"), run, strict=True) if index is not None]
+        name = ", ".join(named) if len(runs) > 1 else ""
+        rows.append([_plain(trace.image, name), *_panels(trace, look, image, None if each else strongest)])
+    more = "+" if max(float(look.max()) for look in looks) > strongest else ""
+    high = "each word's max" if each else f"{_number(strongest)}{more}"
+    about = trace.caption(*((None, None) if len(runs) > 1 else runs[0]))
+    about = about.partition(" · ")[0] if len(runs) > 1 else about
+    return _save(path, _Sheet(image, rows, size, _Key("0", high, f"weight over {about}"), title))
+
+
+def _panels(
+    trace: ImageTrace, look: NDArray[np.float32], image: NDArray[np.uint8], strongest: float | None
+) -> list[_Panel]:
+    """Make a panel of each word that is shown, on the given scale or on its own."""
     labels = friendly(trace.words, trace.trace.special)
-    drawn = [_Panel("", f"{trace.image.shape[1]} × {trace.image.shape[0]} px", None)]
     height, width = trace.image.shape[:2]
-    for place in chosen:
-        weights = look[place]
+    panels = []
+    for place, weights in zip(trace.shown(), look, strict=True):
         most = float(weights.max())
         spread = trace.regions.field(weights, *image.shape[:2])
         outlines = trace.outlines[place] if trace.outlines else ()
-        drawn.append(
+        panels.append(
             _Panel(
                 labels[place],
                 " · ".join([f"max {_number(most)}", *_sum(weights)]),
-                spread / ((most or 1.0) if each else strongest),
+                spread / (strongest or most or 1.0),
                 tuple((left / width, up / height, right / width, low / height) for left, up, right, low in outlines),
                 trace.regions.place(int(weights.argmax())) if trace.boxes is not None and most > 0 else None,
             )
         )
-    more = "+" if float(look[chosen].max()) > strongest else ""
-    high = "each word's max" if each else f"{_number(strongest)}{more}"
-    key = _Key("0", high, f"weight over {trace.caption(layer, head)}")
-    return _save(path, _Sheet(image, drawn, size, key, title))
+    return panels
+
+
+def _plain(image: NDArray[np.uint8], name: str = "") -> _Panel:
+    return _Panel(name, f"{image.shape[1]} × {image.shape[0]} px", None)
 
 
 def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, title: str = "") -> list[str]:
@@ -97,14 +123,14 @@ def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, 
         raise DisplayError("There is nothing to draw: no heat map was given.")
     size = _Size.of(image, len(maps) + 1)
     picture = fitted(image, size.pixels)
-    drawn = [_Panel("", f"{image.shape[1]} × {image.shape[0]} px", None)]
+    drawn = [_plain(image)]
     for each in maps:
         values = np.clip(np.nan_to_num(each.cells), 0, None).astype(np.float32)
         if values.ndim != 2 or not values.size:
             raise DisplayError(f"The heat map {each.name!r} must be rows × columns, got {each.cells.shape}.")
         spread = Regions((values.shape[0], values.shape[1]), None, image.shape).field(values, *picture.shape[:2])
         drawn.append(_Panel(each.name, each.note, spread / (float(values.max()) or 1.0)))
-    return _save(path, _Sheet(picture, drawn, size, _Key("0", "each map's max", ""), title))
+    return _save(path, _Sheet(picture, [drawn], size, _Key("0", "each map's max", ""), title))
 
 
 def _number(weight: float) -> str:
@@ -128,14 +154,14 @@ class _Size(NamedTuple):
     def of(cls, image: NDArray[np.uint8], panels: int) -> "_Size":
         height, width = pixels_of(image).shape[:2]
         longest = float(np.interp(panels, [6, 30], [1.75, 1.2]))
-        # Much longer than wide, a picture would be a line: neither side becomes less than can be seen.
         share = longest / max(height, width)
         return cls(width * share, height * share, 320 if panels <= 12 else 224)
 
 
 class _Sheet(NamedTuple):
     image: NDArray[np.uint8]
-    panels: list[_Panel]
+    runs: list[list[_Panel]]
+    """Each begins a row, and is set in several where it is long."""
     size: _Size
     key: _Key
     title: str
@@ -145,21 +171,30 @@ class _Sheet(NamedTuple):
         """How wide a panel is with its caption."""
         return max(self.size.width, _LEAST)
 
+    def placed(self) -> tuple[float, float, list[tuple[_Panel, float, float]]]:
+        """Return how wide and tall it all is, and each panel with the left and upper edge of its picture."""
+        longest = max(map(len, self.runs))
+        fit = min(longest, max(1, int((WIDEST + _GAP) / (self.room + _GAP))))
+        across = -(-longest // -(-longest // fit))  # rows of like length
+        rows = [run[start : start + across] for run in self.runs for start in range(0, len(run), across)]
+        wide, tall = across * (self.room + _GAP) - _GAP, len(rows) * (self.size.height + _ROW)
+        indent = (self.room - self.size.width) / 2
+        places = [
+            (panel, column * (self.room + _GAP) + indent, tall - row * (self.size.height + _ROW))
+            for row, panels in enumerate(rows)
+            for column, panel in enumerate(panels)
+        ]
+        return wide, tall, places
+
     def draw(self, figure: "Figure") -> None:
-        """Place the panels row by row, and the scale below."""
-        across = min(len(self.panels), max(1, int((WIDEST + _GAP) / (self.room + _GAP))))
-        down = -(-len(self.panels) // across)
-        across = -(-len(self.panels) // down)  # rows of like length
-        wide, tall = across * (self.room + _GAP) - _GAP, down * (self.size.height + _ROW)
+        """Draw the panels row by row, and the scale below."""
+        wide, tall, places = self.placed()
         figure.set_size_inches(wide, tall)
-        for number, panel in enumerate(self.panels):
-            row, column = divmod(number, across)
-            left = column * (self.room + _GAP) + (self.room - self.size.width) / 2
-            up = tall - row * (self.size.height + _ROW)
-            box = (left / wide, (up - self.size.height) / tall, self.size.width / wide, self.size.height / tall)
-            self._panel(figure.add_axes(box), panel)
-            middle = (left + self.size.width / 2) / wide
-            self._caption(figure, panel, middle, (up - self.size.height) / tall, tall)
+        width, height = self.size.width, self.size.height
+        for panel, left, up in places:
+            low = (up - height) / tall
+            self._panel(figure.add_axes((left / wide, low, width / wide, height / tall)), panel)
+            self._caption(figure, panel, (left + width / 2) / wide, low, tall)
         self._scale(figure, wide, tall)
         if self.title:
             figure.text(0, 1 + 0.14 / tall, self.title, size=12, weight="bold", va="bottom", parse_math=False)
@@ -185,9 +220,7 @@ class _Sheet(NamedTuple):
         fit = self.room * 72 / _LETTER
         points = min(_POINTS, max(_SMALLEST, fit / max(cells(panel.name), 1)))
         name = shorten(panel.name, int(fit / points))
-        figure.text(
-            x, y - 0.06 / tall, name, size=points, color=INK, ha="center", va="top", parse_math=False
-        )
+        figure.text(x, y - 0.06 / tall, name, size=points, color=INK, ha="center", va="top", parse_math=False)
         under = y - (0.25 if panel.name else 0.06) / tall
         note = shorten(panel.note, int(self.room * 72 / _LETTER / _NOTE))
         figure.text(x, under, note, size=_NOTE, color=FAINT, ha="center", va="top", parse_math=False)
@@ -209,4 +242,4 @@ class _Sheet(NamedTuple):
 
 
 def _save(path: Path, sheet: _Sheet) -> list[str]:
-    return save_figure(path, [*(panel.name for panel in sheet.panels), sheet.title], sheet.draw)
+    return save_figure(path, [*(panel.name for run in sheet.runs for panel in run), sheet.title], sheet.draw)

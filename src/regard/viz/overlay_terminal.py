@@ -17,13 +17,15 @@ from regard.viz.overlay import ImageTrace
 from regard.viz.overlay_heat import key_colours, overlaid, pixels_of, shrunk, top
 from regard.viz.terminal import NARROWEST
 
+_SHADES = "·" + scale.SHADES[1:]
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 _WIDEST, _TALLEST = 28, 36
 """Of one picture, in columns and in pixels (two to a line)."""
 _STEPS = (0, 95, 135, 175, 215, 255)
 _PALETTE = np.array([*product(_STEPS, _STEPS, _STEPS), *((grey,) * 3 for grey in range(8, 248, 10))], dtype=np.int64)
 """Entries 16 to 255 of the palette of 256: a cube of colours, and greys."""
-_GAP = 2
+_GAP, _LEAST, _BAR = 2, 8, 10
+"""Columns between pictures, the fewest that a word gets, and those of the scale."""
 
 _Bytes = NDArray[np.uint8]
 
@@ -46,16 +48,13 @@ def picture_rows(
     for place in chosen:
         spread = trace.regions.field(look[place], sheet.height, sheet.width)
         panels.append(sheet.panel(labels[place], spread / strongest))
-    across = max(1, (width + _GAP) // (sheet.width + _GAP))
+    across = max(1, (width + _GAP) // (sheet.room + _GAP))
     rows = [panels[start : start + across] for start in range(0, len(panels), across)]
     lines = [(" " * _GAP).join(parts).rstrip() for row in rows for parts in zip(*row, strict=True)]
     more = "+" if float(look[chosen].max()) > strongest else ""
     about = f" {strongest:.2g}{more} · {trace.caption(layer, head)}"
-    bar = sheet.bar()
-    return "\n".join([*lines, sheet.dim("0 ") + bar + sheet.dim(shorten(about, width - 2 - _BAR))])
-
-
-_BAR = 10
+    key = sheet.dim("0 ") + sheet.bar() + sheet.dim(shorten(about, width - 2 - _BAR))
+    return "\n".join([*lines, key])
 
 
 class _Sheet(NamedTuple):
@@ -67,12 +66,17 @@ class _Sheet(NamedTuple):
     @property
     def height(self) -> int:
         """Pixels, two to a line."""
-        return self.image.shape[0]
+        return len(self.image)
 
     @property
     def width(self) -> int:
         """Pixels, one to a column."""
-        return self.image.shape[1]
+        return len(self.image[0])
+
+    @property
+    def room(self) -> int:
+        """Columns of a picture and the word below it."""
+        return max(self.width, _LEAST)
 
     @classmethod
     def fit(cls, trace: ImageTrace, width: int, color: bool) -> "_Sheet":
@@ -86,17 +90,22 @@ class _Sheet(NamedTuple):
         return cls(shrunk(image, lines * 2, columns), color, true_color)
 
     def panel(self, name: str, shares: NDArray[np.float32] | None) -> list[str]:
-        """Draw one picture and its word below, every line `width` columns wide."""
-        label = shorten(for_terminal(name), self.width) if name else ""
-        left = (self.width - cells(label)) // 2
-        caption = " " * left + isolate(label) + " " * (self.width - cells(label) - left)
-        if not self.color:
-            assert shares is not None
-            pairs = np.clip(shares.reshape(self.height // 2, 2, self.width).max(axis=1), 0, 1)
-            drawn = (pairs * (len(scale.SHADES) - 1) + 0.5).astype(np.int64)
-            return ["".join(scale.SHADES[level] for level in row).replace(" ", "·") for row in drawn] + [caption, " " * self.width]
-        shown = self.image if shares is None else overlaid(self.image, np.clip(shares, 0, 1))
-        return [self.line(shown[row], shown[row + 1]) for row in range(0, self.height, 2)] + [caption, " " * self.width]
+        """Draw one picture and its word below, every line as wide as the room."""
+        label = shorten(for_terminal(name), self.room) if name else ""
+        drawn = self.shade(shares) if shares is not None and not self.color else self.blocks(shares)
+        lines = [*((line, self.width) for line in drawn), (isolate(label), cells(label)), ("", 0)]
+        return [" " * ((self.room - wide) // 2) + line + " " * -(-(self.room - wide) // 2) for line, wide in lines]
+
+    def shade(self, shares: NDArray[np.float32]) -> list[str]:
+        """Draw heat alone, by characters; nothing is a dot, so that the picture's edges are seen."""
+        pairs = np.clip(shares.reshape(self.height // 2, 2, self.width).max(axis=1), 0, 1)
+        levels = (pairs * (len(_SHADES) - 1) + 0.5).astype(np.int64)
+        return ["".join(_SHADES[level] for level in row) for row in levels]
+
+    def blocks(self, shares: NDArray[np.float32] | None) -> list[str]:
+        """Draw the image with heat on it, or as it is."""
+        shown = self.image if shares is None else overlaid(self.image, shares)
+        return [self.line(shown[row], shown[row + 1]) for row in range(0, self.height, 2)]
 
     def line(self, upper: _Bytes, lower: _Bytes) -> str:
         """Draw two rows of pixels as one line; a colour is only told where it changes."""
@@ -117,7 +126,7 @@ class _Sheet(NamedTuple):
     def bar(self) -> str:
         """Draw the scale."""
         if not self.color:
-            return "".join(shade * 2 for shade in scale.SHADES).replace(" ", "·")
+            return "".join(shade * (_BAR // len(_SHADES)) for shade in _SHADES)
         row = key_colours(self.image, _BAR)[0]
         return self.line(row, row)
 

@@ -7,8 +7,9 @@ from torch.nn import functional
 
 from regard.attention.fused import UNITS, launch
 from regard.attention.fused.launch import PADDING, Gradients, Pairs, Source, on_the_device_of, up
-from regard.loops import Waiting, as_multiplied
+from regard.loops import as_multiplied
 from regard.shapes import Float, Tensor
+from regard.waiting import Waiting
 
 
 class Look(Waiting):

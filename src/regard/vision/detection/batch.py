@@ -38,6 +38,16 @@ class ObjectBatch(NamedTuple):
     count: int  # type: ignore[assignment] # a tuple's own `count` is nobody's here
     """Objects in all, at least 1: what summed losses are divided by."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How large it is: of its images, and for how many objects there is room."""
+        return (*self.images.shape, self.classes.shape[1])
+
+    def tensors(self) -> list[Tensor]:
+        """Return what there is on a device."""
+        own = [self.images, self.classes, self.boxes, self.counts]
+        return own if self.masks is None else [*own, self.masks]
+
     def to(self, device: torch.device | str) -> "ObjectBatch":
         """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
         later = torch.device(device).type == "cuda"

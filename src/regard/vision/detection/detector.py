@@ -1,5 +1,6 @@
 """An image in, a set of objects out."""
 
+import math
 from typing import cast
 
 import torch
@@ -43,7 +44,7 @@ class Detector(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.W_c = nn.Linear(width, classes + 1)
         self.W_1, self.W_2, self.W_b = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 4)
-        doublings = max(0, round(torch.tensor(model.image.size / self.encoder.stem.grid[0]).log2().item()))
+        doublings = max(1, round(math.log2(model.image.size / self.encoder.stem.grid[0])))
         self.segmenter = (
             Segmenter(width, config.mask_channels, config.mask_maps, model.image.channels, doublings, self.queries.lit)
             if config.mask_channels
@@ -73,7 +74,7 @@ class Detector(nn.Module):
         cells = centers(grid, images.device)
         states = encoded.states
         width = self.W_p.in_features // 2
-        states = states + self.W_p(waves(cells.to(states.dtype), width))
+        states = states + self.W_p(waves(cells, width).to(self.W_p.weight.dtype))
         holds, boxes = (part.expand(len(images), *part.shape) for part in self.queries.start())
         logits, found, weights = [], [], []
         for layer in self.layers:

@@ -67,8 +67,6 @@ class Segmenter(nn.Module):
             features = functional.interpolate(self.shrink[step](features), beside.shape[2:], mode="nearest")
             features = features + beside[rows] + self.turn[step](asked)[..., None, None]
             features = self.refine[step](features)
-        if not len(self.shrink):
-            features = functional.interpolate(features, image.shape[2:], mode="nearest")
         logits: Tensor = self.leave(features)
         return logits[:, 0]
 

@@ -1,0 +1,115 @@
+"""All there is to say about a captioner or a classifier and a source of pictures."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from regard.config import DecodingConfig
+from regard.data.picture_cache import read_pictures
+from regard.data.pictures import Pictures, ScenePictures
+from regard.decoding.labeller import Labeller
+from regard.decoding.narrator import Described, Narrator
+from regard.decoding.search import in_words
+from regard.errors import DataError
+from regard.evaluation.edits import exact_match
+from regard.evaluation.overlap import bleu_of_captions
+from regard.evaluation.pointing import Pointing
+from regard.evaluation.report import Report, Score
+
+CHUNK = 256
+"""Pictures that are held at a time."""
+ORDERS = (4, 3, 2, 1)
+PARTS = ("familiar", "held-out")
+"""Scenes of combinations that training has seen, and of others."""
+
+
+def evaluate_captions(
+    narrator: Narrator,
+    pictures: Pictures,
+    *,
+    beam: int | None = None,
+    options: DecodingConfig | None = None,
+    batch_size: int | None = None,
+) -> Report:
+    """Describe pictures and compare with all that is said of them: BLEU of 1 to 4 words, and captions that are right.
+
+    Of scenes it is also told whether the model looked at what it wrote of, and all of that for scenes with familiar and
+    with held-out combinations apart.
+    """
+    _check(pictures, "captions")
+    options = options or narrator.options
+    options = options if beam is None else replace(options, beam=beam)
+    scenes = pictures if isinstance(pictures, ScenePictures) else None
+    texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
+    pointed = {part: Pointing() for part in ("", *PARTS)}
+    for index, described in enumerate(_described(narrator, pictures, options, batch_size, look=scenes is not None)):
+        texts.append(described.text)
+        references.append(pictures.captions(index))
+        if scenes is not None:
+            scene = scenes.scene(index)
+            held_out.append(scene.held_out)
+            for part in ("", PARTS[scene.held_out]):
+                pointed[part].add(described, scene)
+    scores = _overlap(texts, references)
+    if scenes is not None:
+        scores += pointed[""].scores()
+        for part in PARTS:
+            rows = [row for row, new in enumerate(held_out) if new == (part == PARTS[1])]
+            if rows:
+                kept = _overlap([texts[row] for row in rows], [references[row] for row in rows], (4,))
+                scores += [replace(score, name=f"{score.name} {part}") for score in (*kept, *pointed[part].scores())]
+    return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts))
+
+
+def _described(
+    narrator: Narrator, pictures: Pictures, options: DecodingConfig, batch_size: int | None, look: bool
+) -> Iterator[Described]:
+    for start in range(0, len(pictures), CHUNK):
+        some = read_pictures(pictures, range(start, min(start + CHUNK, len(pictures))))
+        yield from narrator.describe(some, options=options, batch_size=batch_size, look=look)
+
+
+def _overlap(
+    texts: Sequence[str], references: Sequence[tuple[str, ...]], orders: Sequence[int] = ORDERS
+) -> list[Score]:
+    scores = [bleu_of_captions(texts, references, order) for order in orders]
+    return [*scores, exact_match(texts, references)]
+
+
+def evaluate_classes(labeller: Labeller, pictures: Pictures, *, batch_size: int | None = None) -> Report:
+    """Classify pictures and compare with their classes: accuracy, of all and of each class, and the loss."""
+    _check(pictures, "label")
+    if pictures.labels != labeller.labels.names:
+        known = ", ".join(labeller.labels.names)
+        raise DataError(f"The classes of {pictures.name} are not those that the model knows: {known}.")
+    right = np.array([pictures.label(index) for index in range(len(pictures))])
+    parts = [
+        labeller.log_probs(read_pictures(pictures, range(start, min(start + CHUNK, len(pictures)))), batch_size)
+        for start in range(0, len(pictures), CHUNK)
+    ]
+    log_probs = np.concatenate(parts)
+    hits = log_probs.argmax(axis=1) == right
+    how = "the most probable class is the right one"
+    scores = [
+        Score("accuracy", 100 * float(hits.mean()), how, len(right), "pictures"),
+        Score(
+            "loss",
+            -float(log_probs[np.arange(len(right)), right].mean()),
+            "mean negative log-likelihood",
+            len(right),
+            "pictures",
+            best="low",
+            rate=True,
+        ),
+    ]
+    for place, label in enumerate(labeller.labels.names):
+        if (of_it := right == place).any():
+            scores.append(Score(label, 100 * float(hits[of_it].mean()), "of this class", int(of_it.sum()), "pictures"))
+    return Report(pictures.name, len(right), "nothing searched", tuple(scores), (), "")
+
+
+def _check(pictures: Pictures, part: str) -> None:
+    pictures.require(part)
+    if not len(pictures):
+        raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")

@@ -1,0 +1,212 @@
+"""What a captioner learns from and is scored on: pictures on disk, the tokens of what is said of them, a validation."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.config import Config, DecodingConfig
+from regard.data.batching import PICTURE, Batch, BatchOrder, make_picture_batch
+from regard.data.cache import TokenCache
+from regard.data.picture_cache import Captions, PictureCache
+from regard.data.pictures import Pictures, held_out, open_pictures
+from regard.data.tokenizers import Tokenizers, train_tokenizers
+from regard.data.vocabulary import BOS, EOS
+from regard.decoding.search import search
+from regard.decoding.translator import banned_tokens
+from regard.errors import DataError
+from regard.evaluation.overlap import bleu_of_captions
+from regard.models.seq2seq import Seq2Seq
+from regard.training.loss import batch_loss
+from regard.training.material import CACHE, Material, Rows
+from regard.training.progress import Reporter
+
+LONGEST = 0.99
+"""Captions may be as long as those of this part of the training corpus, whatever `decoding.max_length` says."""
+AT_ONCE = 128
+"""Pictures that are described at once in a validation."""
+
+
+@dataclass(frozen=True)
+class PictureSources:
+    """The pictures, with what is said of them."""
+
+    train: Pictures | None
+    """None where a resumed run has all of them already."""
+    valid: Pictures | None
+    vocabulary: Any = None
+    """What to write with; None to learn it from the training corpus."""
+
+    def read_through(self) -> None:
+        """Read the training pictures once for their errors alone, before an old run is removed for them."""
+        for index in range(len(self.train) if self.train is not None and "image" in self.train.has else 0):
+            assert self.train is not None
+            self.train.image(index)
+
+
+def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
+    """Open the pictures to learn from, and those to be scored on: a part of their own where the source has one."""
+    image = config.model.image
+    assert image is not None
+    valid = config.data.valid or held_out(config.data.train)
+    train = None if resumed else open_pictures(config.data.train, "train", config.seed, max(image.size, 1))
+    return PictureSources(train, open_pictures(valid, "valid", config.seed, max(image.size, 1)) if valid else None)
+
+
+class Described:
+    """Pictures and what is said of them, on disk."""
+
+    def __init__(self, tokens: TokenCache, pictures: PictureCache) -> None:
+        self.tokens, self.pictures = tokens, pictures
+
+    @property
+    def fingerprint(self) -> str:
+        """Stand for both."""
+        return f"{self.tokens.fingerprint} {self.pictures.fingerprint}"
+
+    def order(self, batch_tokens: int, seed: int, few_shapes: bool = False) -> BatchOrder:
+        """Order the captions, those of like length together."""
+        counted = np.full(len(self.tokens), PICTURE)
+        return BatchOrder(counted, self.tokens.target_lengths, batch_tokens, seed, few_shapes)
+
+    def batch(self, rows: Rows) -> Batch:
+        """Make the tensors of captions and of the pictures that they are said of."""
+        return make_picture_batch(self.tokens, rows, self.pictures.pictures[self.pictures.numbers[rows]])
+
+
+def open_captions(
+    config: Config, folder: Path, sources: PictureSources, reporter: Reporter, few_shapes: bool
+) -> tuple[Tokenizers, Material]:
+    """Make tokenizers and caches in a model folder, or take those that a resumed run made when it began."""
+    said = None if sources.train is None else Captions(sources.train)
+    tokenizers = _open_tokenizers(config, folder, said, sources, reporter)
+    train = _open_train(config, folder, said, sources, tokenizers, reporter)
+    decoding = lengthened(config.decoding, train.tokens)
+    validate, known_by = None, train.fingerprint
+    if sources.valid is None:
+        reporter.message("No validation corpus (data.valid): the last model will be the one to use.")
+    else:
+        wanted = Captions(sources.valid)
+        valid = _cached(config, folder, "valid", wanted, sources.valid, tokenizers)
+        known_by = f"{known_by} {valid.fingerprint}"
+        validate = CaptionValidation(wanted.captions, valid, tokenizers, decoding, config.training.batch_tokens)
+    order = train.order(config.training.batch_tokens, config.seed, few_shapes)
+    return tokenizers, Material(order.batches, train.batch, validate, known_by, decoding)
+
+
+def lengthened(decoding: DecodingConfig, tokens: TokenCache) -> DecodingConfig:
+    """Let captions be as long as nearly all of the training corpus are."""
+    needed = math.ceil(float(np.quantile(tokens.target_lengths, LONGEST)))
+    return replace(decoding, max_length=max(decoding.max_length, needed) if decoding.max_length else 0)
+
+
+def _open_tokenizers(
+    config: Config, folder: Path, said: Captions | None, sources: PictureSources, reporter: Reporter
+) -> Tokenizers:
+    if said is None:
+        return Tokenizers.load(folder)
+    tokenizers: Tokenizers | None = sources.vocabulary
+    if tokenizers is not None:
+        reporter.message(f"Taking weights and vocabulary from {config.started_from}")
+    else:
+        reporter.message(f"Learning a vocabulary ({config.tokenizer.kind}) from the captions of {said.name}")
+        tokenizers = train_tokenizers(config.tokenizer, said, config.seed)
+    tokenizers.save(folder)
+    return tokenizers
+
+
+def _open_train(
+    config: Config,
+    folder: Path,
+    said: Captions | None,
+    sources: PictureSources,
+    tokenizers: Tokenizers,
+    reporter: Reporter,
+) -> Described:
+    """Open or make what is learned from. A resumed run goes by what it has, whatever became of the files since."""
+    pictures = sources.train
+    if pictures is None or said is None:
+        try:
+            return Described(
+                TokenCache.open(folder / CACHE / "train"), PictureCache.open(folder / CACHE / "pictures-train")
+            )
+        except DataError as error:
+            reporter.message(f"Making the training pictures again: {error}")
+            pictures = open_picture_sources(config, resumed=False).train
+            assert pictures is not None
+            said = Captions(pictures)
+    made = _cached(config, folder, "train", said, pictures, tokenizers)
+    size = tokenizers.target.size
+    reporter.message(
+        f"{len(made.pictures):,} training pictures, {len(made.tokens):,} captions, a vocabulary of {size:,} entries"
+    )
+    if made.tokens.left_out:
+        reporter.message(
+            f"{made.tokens.left_out:,} captions left out: more than data.max_length = {config.data.max_length} tokens."
+        )
+    return made
+
+
+def _cached(
+    config: Config, folder: Path, part: str, said: Captions, pictures: Pictures, tokenizers: Tokenizers
+) -> Described:
+    most = config.data.max_length
+    tokens = TokenCache.reuse_or_build(folder / CACHE / part, said, tokenizers, most)
+    owners = said.owners(tokenizers, most, tokens.left_out)
+    return Described(tokens, PictureCache.reuse_or_build(folder / CACHE / f"pictures-{part}", pictures, owners))
+
+
+class CaptionValidation:
+    """Scores a captioner: the loss of all captions, and BLEU-4 of its own against all that are said of a picture.
+
+    Captions are searched greedily, and words are what white space separates.
+    """
+
+    def __init__(
+        self,
+        references: list[tuple[str, ...]],
+        described: Described,
+        tokenizers: Tokenizers,
+        decoding: DecodingConfig,
+        tokens: int,
+    ) -> None:
+        self._references, self._described, self._tokenizers = references, described, tokenizers
+        self._options = replace(decoding, method="beam", beam=1, length_penalty=0.0, coverage_penalty=0.0)
+        self._batches = described.order(tokens, seed=0).batches(0)
+
+    def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
+        """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
+        loss = self._loss(model, check)
+        overlap = bleu_of_captions(self.describe(model, check), self._references)
+        return {
+            "valid_loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bleu": overlap.value,
+            "signature": overlap.made_by,
+        }
+
+    def describe(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
+        """Describe all pictures."""
+        device = next(model.parameters()).device
+        banned, texts = banned_tokens(self._tokenizers.target), list[str]()
+        for start in range(0, len(self._references), AT_ONCE):
+            check()
+            some = torch.from_numpy(np.array(self._described.pictures.pictures[start : start + AT_ONCE])).to(device)
+            encoded = model.encode(some, None)  # type: ignore[arg-type]
+            found = search(model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned, look=False)
+            texts += [self._tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+        return texts
+
+    def _loss(self, model: Seq2Seq, check: Callable[[], None]) -> float:
+        device = next(model.parameters()).device
+        total, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
+        for rows in self._batches:
+            check()
+            batch = self._described.batch(rows)
+            tokens += batch.count
+            total += batch_loss(model, batch.to(device)).nll
+        return float(total) / tokens

@@ -1,0 +1,96 @@
+"""Which corpora a configuration wants, and what is made of them: texts, captions of pictures, classes of pictures."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.config import Config, ImageConfig
+from regard.data.embedded import corpora
+from regard.data.pictures import Pictures, are_pictures, open_pictures
+from regard.errors import ConfigError
+from regard.training.captions import PictureSources, open_captions, open_picture_sources
+from regard.training.classes import open_classes
+from regard.training.material import Material, Sources
+from regard.training.material import open_material as open_texts
+from regard.training.material import open_sources as open_text_sources
+from regard.training.progress import Reporter
+from regard.vision.build import CLASSIFY
+
+REGIONS = "regions"
+
+
+def open_sources(config: Config, resumed: bool) -> Sources | PictureSources:
+    """Open the corpora, so that what is wrong with them shows at once."""
+    if config.model.image is None:
+        return open_text_sources(config, resumed)
+    return open_picture_sources(config, resumed)
+
+
+def open_material(
+    config: Config, folder: Path, sources: Any, reporter: Reporter, few_shapes: bool
+) -> tuple[Any, Material]:
+    """Make vocabularies and caches in a model folder, or take those that a resumed run made when it began."""
+    if config.model.image is None:
+        return open_texts(config, folder, sources, reporter, few_shapes)
+    if config.model.task == CLASSIFY:
+        return open_classes(config, folder, sources, reporter)
+    return open_captions(config, folder, sources, reporter, few_shapes)
+
+
+def fitted(config: Config) -> Config:
+    """Fit a model that reads pictures to the pictures: pixels or features of regions, colours, and how many.
+
+    Raises a ConfigError where texts are given to a model that reads pictures, or pictures to one that reads texts.
+    """
+    check_data(config)
+    image = config.model.image
+    if image is None or not config.data.train:
+        return config
+    pixels = image.size if image.kind != REGIONS else RESNET.size
+    pictures = open_pictures(config.data.train, "train", config.seed, max(pixels, 1))
+    fits = _of_pixels(image, pictures) if "image" in pictures.has else _of_regions(image, pictures)
+    return replace(config, model=replace(config.model, image=fits))
+
+
+RESNET = ImageConfig("resnet", size=64, stages=4)
+"""What reads pixels in the place of features that are not there: 64 cells of pictures of 64 rows and columns."""
+
+
+def _of_pixels(image: ImageConfig, pictures: Pictures) -> ImageConfig:
+    if image.kind == REGIONS:
+        image = replace(RESNET, width=image.width, positions=image.positions, layers=image.layers)
+    rows, columns, channels = pictures.image(0).shape
+    return replace(image, channels=channels, size=rows if rows == columns else image.size)
+
+
+def _of_regions(image: ImageConfig, pictures: Pictures) -> ImageConfig:
+    count, width = pictures.regions(0).shape
+    if image.kind == REGIONS and image.channels == width and image.size in (0, count**0.5):
+        return image
+    side = round(count**0.5)
+    size = side if side * side == count and (image.size or image.kind != REGIONS) else 0
+    return replace(image, kind=REGIONS, channels=width, size=size, positions=image.positions if size else "none")
+
+
+def check_data(config: Config) -> None:
+    """Refuse texts for a model that reads pictures, and pictures for one that reads texts."""
+    reads_pictures = config.model.image is not None
+    if reads_pictures and config.data.tagged:
+        raise ConfigError("data.tagged is for texts, and this model reads pictures (model.image): give data.train.")
+    for name in ("train", "valid"):
+        parts = getattr(config.data, name)
+        what = f" (preset {config.preset})" if config.preset else ""
+        if not reads_pictures and are_pictures(parts):
+            raise ConfigError(
+                f"data.{name}={parts[0]} has pictures, and this model{what} reads texts: take one that reads pictures "
+                "(regard list visions), such as --preset captioner-small."
+            )
+        if reads_pictures and parts and not are_pictures(parts) and _are_texts(parts):
+            raise ConfigError(
+                f"data.{name}={parts[0]} has texts, and this model{what} reads pictures: give scenes, fashion-mnist, a "
+                "folder of images or an .npz file of region features, or take a model of texts (regard list presets)."
+            )
+
+
+def _are_texts(parts: tuple[str, ...]) -> bool:
+    return parts[0] == "-" or parts[0].partition(":")[0] in corpora or Path(parts[0]).is_file()

@@ -1,0 +1,190 @@
+"""Pictures train as texts do: the same trainer, folders and laws, whether captions or classes are learned."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_run import Killed, Listener, contents, killed, train
+
+from regard.config import Config
+from regard.data.picture_cache import PictureCache
+from regard.decoding.narrator import Narrator
+from regard.errors import ConfigError, DataError, ModelError
+from regard.presets.vision import any_preset
+from regard.settings import override, read_toml
+from regard.training import loop
+from regard.training.classes import moved
+
+SMALL = (
+    *("model.image.width=8", "model.image.units=1", "model.image.stages=3", "model.embedding=8", "model.dropout=0.1"),
+    *("model.decoder.width=8", "model.decoder.readout_width=8", "model.decoder.feed_forward=8", "training.device=cpu"),
+    *("training.batch_tokens=160", "training.steps=4", "training.validate_every=2", "training.log_every=1"),
+    *("training.warmup=0", "training.learning_rate=0.01", "training.save_every=1"),
+)
+
+
+def captioner(name: str, data=("scenes:12",), valid=("scenes:5",), *changes: str) -> Config:
+    config = override(any_preset(name), [*SMALL, *changes])
+    return replace(config, data=replace(config.data, train=tuple(map(str, data)), valid=tuple(map(str, valid))))
+
+
+@pytest.fixture
+def features(tmp_path):
+    """Features of 3 by 3 regions of five pictures, two captions each."""
+    random = np.random.default_rng(3)
+    path = tmp_path / "few.npz"
+    np.savez(path, regions=random.normal(size=(5, 9, 6)).astype(np.float32), names=[f"{i}.jpg" for i in range(5)])
+    lines = [f"{i}.jpg#{j}\t{'a dog runs on' if i % 2 else 'two men sit'} number {i}\n" for i in range(5) for j in (0, 1)]
+    (tmp_path / "few.captions.tsv").write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def clothes(tmp_path):
+    """A folder of IDX files: 24 pictures to train on and to validate by, 6 to test on."""
+    random = np.random.default_rng(5)
+    folder = tmp_path / "clothes"
+    folder.mkdir()
+    for part, count in (("train", 24), ("t10k", 6)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        pixels = random.integers(0, 256, (count, 28, 28), np.uint8)
+        head = b"\0\0\x08\x03" + b"".join(size.to_bytes(4, "big") for size in (count, 28, 28))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + pixels.tobytes())
+        content = b"\0\0\x08\x01" + count.to_bytes(4, "big") + labels.tobytes()
+        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(content))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
+
+
+@pytest.mark.parametrize("name", ["xu2015-soft-small", "xu2015-hard-small", "captioner-small"])
+def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
+    result = train(captioner(name), tmp_path / "m")
+    assert (result.end, result.steps) == ("steps", 4)
+    records = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
+    losses, validations = [r for r in records if "loss" in r], [r for r in records if "valid_loss" in r]
+    assert [r["step"] for r in validations] == [2, 4]
+    assert validations[-1]["valid_loss"] < np.log(70)
+    assert ("doubly_stochastic" in losses[0]) == (name == "xu2015-soft-small")
+    assert ("attention_entropy" in losses[0]) == (name == "xu2015-hard-small")
+    narrator = Narrator.load(tmp_path / "m")
+    pixels = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures[:3]
+    found = narrator.describe(pixels, beam=2, n_best=2)
+    assert [len(one.best.n_best) for one in found] == [1, 1, 1]
+    assert found[0].grid == (8, 8)
+    assert found[0].look(0).shape == (8, 8)
+    np.testing.assert_allclose(found[0].look(0).sum(), 1, rtol=1e-5)
+    alone = narrator.describe(pixels[1:2], beam=2)
+    assert alone[0].text == found[1].text
+
+
+def test_regions_are_learned_from_with_the_settings_that_fit_them(features, tmp_path):
+    train(captioner("xu2015-soft", (features,), (features,)), tmp_path / "m")
+    image = read_toml(tmp_path / "m" / "config.toml").model.image
+    assert (image.kind, image.channels, image.size) == ("regions", 6, 3)
+    regions = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures
+    assert Narrator.load(tmp_path / "m").describe(regions)[0].grid == (3, 3)
+
+
+def test_pixels_are_read_by_a_network_where_features_were_meant(tmp_path):
+    train(captioner("xu2015-soft", ("scenes:4",), ("scenes:2",), "training.steps=1"), tmp_path / "m")
+    image = read_toml(tmp_path / "m" / "config.toml").model.image
+    assert (image.kind, image.channels, image.size, image.width) == ("resnet", 3, 64, 8)
+
+
+@pytest.mark.parametrize("task", ["captions", "classes"])
+@pytest.mark.parametrize("average", ["none", "ema"])
+def test_an_interrupted_run_ends_as_one_that_was_not(task, average, clothes, tmp_path):
+    chosen = f"training.average={average}"
+    config = captioner("xu2015-hard-small", ("scenes:12",), ("scenes:5",), chosen)
+    if task == "classes":
+        config = captioner("resnet-small", (clothes,), (), chosen)
+    train(config, tmp_path / "whole")
+    for at in (1, 3):
+        with pytest.raises(Killed):
+            train(config, tmp_path / "parts", reporter=Listener(at, killed), resume=at > 1)
+    train(read_toml(tmp_path / "parts" / "config.toml"), tmp_path / "parts", resume=True)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet", "hu2017-se", "wang2017-residual", "wang2018-nonlocal", "dosovitskiy2020-vit"]
+)
+def test_a_classifier_is_trained_into_a_folder(name, clothes, tmp_path):
+    config = captioner(f"{name}-small", (clothes,), (), "training.steps=2", "model.image.layers=0")
+    if "vit" in name:
+        config = override(config, ["model.image.layers=1", "model.image.feed_forward=8"])
+    train(config, tmp_path / "m")
+    records = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
+    assert records[-1]["accuracy"] in (0.0, 50.0, 100.0)  # two pictures
+    assert "pictures_per_second" in records[0]
+    image = read_toml(tmp_path / "m" / "config.toml").model.image
+    assert (image.channels, image.size) == (1, 28)
+    with pytest.raises(ModelError, match="holds a classifier, which writes nothing: use regard classify"):
+        Narrator.load(tmp_path / "m")
+
+
+def test_pictures_are_flipped_and_shifted_and_nothing_else():
+    pixels = torch.arange(1, 1 + 40 * 3 * 5 * 2, dtype=torch.int64).remainder(250).add(1).to(torch.uint8)
+    pixels = pixels.view(40, 3, 5, 2)
+    torch.manual_seed(1)
+    assert moved(pixels, False, 0) is pixels
+    flipped = moved(pixels, True, 0)
+    turned = (flipped == pixels.flip(2)).flatten(1).all(1)
+    assert torch.equal(flipped[~turned], pixels[~turned])
+    assert 0 < turned.sum() < 40
+    padded = torch.nn.functional.pad(pixels, (0, 0, 1, 1, 1, 1))
+    places = [(down, across) for down in range(3) for across in range(3)]
+    found = []
+    for one, whole in zip(moved(pixels, False, 1), padded, strict=True):
+        found += [place for place in places if torch.equal(one, whole[place[0] : place[0] + 3, place[1] : place[1] + 5])]
+    assert len(found) == 40
+    assert {*found} == {*places}
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, tmp_path):
+    def refused(config, kind=ConfigError):
+        with pytest.raises(kind) as caught:
+            train(config, tmp_path / "no")
+        assert not (tmp_path / "no").exists()
+        return str(caught.value)
+
+    texts = captioner("bahdanau2014-small", ("scenes",), (), "model.decoder.readout=tanh")
+    assert refused(texts) == (
+        "data.train=scenes has pictures, and this model (preset bahdanau2014-small) reads texts: take one that reads "
+        "pictures (regard list visions), such as --preset captioner-small."
+    )
+    assert refused(captioner("resnet-small", ("phrasebook",), ())) == (
+        "data.train=phrasebook has texts, and this model (preset resnet-small) reads pictures: give scenes, "
+        "fashion-mnist, a folder of images or an .npz file of region features, or take a model of texts (regard list "
+        "presets)."
+    )
+    assert "No pictures 'scnes'" in refused(captioner("captioner-small", ("scnes",), ()), DataError)
+    assert "has no label for its pictures" in refused(captioner("resnet-small"), DataError)
+    assert "has no captions for its pictures" in refused(captioner("captioner-small", (clothes,), ()), DataError)
+    assert refused(captioner("resnet-small", (clothes,), (), "training.metric=bleu")) == (
+        "training.metric=bleu is not what this model's task is scored by: take accuracy or loss."
+    )
+    assert refused(captioner("captioner-small", ("scenes",), (), "training.flip=true")) == (
+        "training.flip changes pictures that are to be classified, and this model writes: leave it out."
+    )
+    assert refused(captioner("resnet-small", (clothes,), (), "training.doubly_stochastic=1")) == (
+        "training.doubly_stochastic is 1.0, but this model does not write of a picture that it looks at: set it to 0."
+    )
+    assert refused(captioner("resnet-small", (clothes,), (), "training.shift=28")) == (
+        "training.shift is 28, but pictures have 28 × 28 pixels."
+    )
+
+
+def test_a_run_starts_from_another_and_keeps_its_vocabulary(clothes, tmp_path):
+    for name, data, valid in (("captioner-small", ("scenes:12",), ("scenes:5",)), ("resnet-small", (clothes,), ())):
+        train(captioner(name, data, valid, "training.steps=1"), tmp_path / name)
+        tuned = tmp_path / f"{name}-tuned"
+        train(captioner(name, data, valid, "training.steps=2"), tuned, start_from=tmp_path / name)
+        assert (tuned / "model.safetensors").is_file()
