@@ -75,6 +75,12 @@ def refused(regard):
 
 
 @pytest.fixture(scope="session")
+def commanded():
+    """Run a command, for what a whole session shares."""
+    return command
+
+
+@pytest.fixture(scope="session")
 def tiny():
     """Arguments of `regard train` for a tiny model."""
     return TINY

@@ -19,7 +19,7 @@ from regard.training import loop
 from regard.training.classes import moved
 
 SMALL = (
-    *("model.image.width=8", "model.image.units=1", "model.image.stages=3", "model.embedding=8", "model.dropout=0.1"),
+    *("model.image.width=16", "model.image.units=1", "model.image.stages=3", "model.embedding=8", "model.dropout=0.1"),
     *("model.decoder.width=8", "model.decoder.readout_width=8", "model.decoder.feed_forward=8", "training.device=cpu"),
     *("training.batch_tokens=160", "training.steps=4", "training.validate_every=2", "training.log_every=1"),
     *("training.warmup=0", "training.learning_rate=0.01", "training.save_every=1"),
@@ -37,7 +37,9 @@ def features(tmp_path):
     random = np.random.default_rng(3)
     path = tmp_path / "few.npz"
     np.savez(path, regions=random.normal(size=(5, 9, 6)).astype(np.float32), names=[f"{i}.jpg" for i in range(5)])
-    lines = [f"{i}.jpg#{j}\t{'a dog runs on' if i % 2 else 'two men sit'} number {i}\n" for i in range(5) for j in (0, 1)]
+    lines = [
+        f"{i}.jpg#{j}\t{'a dog runs on' if i % 2 else 'two men sit'} number {i}\n" for i in range(5) for j in (0, 1)
+    ]
     (tmp_path / "few.captions.tsv").write_text("".join(lines), encoding="utf-8")
     return path
 
@@ -70,7 +72,7 @@ def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
     records = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
     losses, validations = [r for r in records if "loss" in r], [r for r in records if "valid_loss" in r]
     assert [r["step"] for r in validations] == [2, 4]
-    assert validations[-1]["valid_loss"] < np.log(70)
+    assert losses[-1]["loss"] < losses[0]["loss"]
     assert ("doubly_stochastic" in losses[0]) == (name == "xu2015-soft-small")
     assert ("attention_entropy" in losses[0]) == (name == "xu2015-hard-small")
     narrator = Narrator.load(tmp_path / "m")
@@ -95,7 +97,7 @@ def test_regions_are_learned_from_with_the_settings_that_fit_them(features, tmp_
 def test_pixels_are_read_by_a_network_where_features_were_meant(tmp_path):
     train(captioner("xu2015-soft", ("scenes:4",), ("scenes:2",), "training.steps=1"), tmp_path / "m")
     image = read_toml(tmp_path / "m" / "config.toml").model.image
-    assert (image.kind, image.channels, image.size, image.width) == ("resnet", 3, 64, 8)
+    assert (image.kind, image.channels, image.size, image.width) == ("resnet", 3, 64, 16)
 
 
 @pytest.mark.parametrize("task", ["captions", "classes"])
@@ -118,6 +120,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(task, average, clothes, tmp
 )
 def test_a_classifier_is_trained_into_a_folder(name, clothes, tmp_path):
     config = captioner(f"{name}-small", (clothes,), (), "training.steps=2", "model.image.layers=0")
+    config = override(config, ["model.image.reduction=2"])
     if "vit" in name:
         config = override(config, ["model.image.layers=1", "model.image.feed_forward=8"])
     train(config, tmp_path / "m")
@@ -143,7 +146,9 @@ def test_pictures_are_flipped_and_shifted_and_nothing_else():
     places = [(down, across) for down in range(3) for across in range(3)]
     found = []
     for one, whole in zip(moved(pixels, False, 1), padded, strict=True):
-        found += [place for place in places if torch.equal(one, whole[place[0] : place[0] + 3, place[1] : place[1] + 5])]
+        found += [
+            place for place in places if torch.equal(one, whole[place[0] : place[0] + 3, place[1] : place[1] + 5])
+        ]
     assert len(found) == 40
     assert {*found} == {*places}
 
@@ -155,8 +160,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, tmp_path)
         assert not (tmp_path / "no").exists()
         return str(caught.value)
 
-    texts = captioner("bahdanau2014-small", ("scenes",), (), "model.decoder.readout=tanh")
-    assert refused(texts) == (
+    texts = any_preset("bahdanau2014-small")
+    assert refused(replace(texts, data=replace(texts.data, train=("scenes",)))) == (
         "data.train=scenes has pictures, and this model (preset bahdanau2014-small) reads texts: take one that reads "
         "pictures (regard list visions), such as --preset captioner-small."
     )

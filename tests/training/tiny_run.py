@@ -26,7 +26,7 @@ from regard.training.progress import Silent
 from regard.training.trainer import seed_from
 
 WORDS = 30
-TIMINGS = ("seconds", "tokens_per_second", "steps_per_second")
+TIMINGS = ("seconds", "tokens_per_second", "pictures_per_second", "steps_per_second")
 
 MODEL = ModelConfig(
     embedding=5,

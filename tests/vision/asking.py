@@ -16,7 +16,9 @@ LEAST = 0.1
 """How much of a cell a thing must cover to lie in it."""
 
 
-def scene_questions(split, size, pixels=32, side=0, words=None, kinds=QUESTION_KINDS) -> tuple[QuestionSet, QuestionWords]:
+def scene_questions(
+    split, size, pixels=32, side=0, words=None, kinds=QUESTION_KINDS
+) -> tuple[QuestionSet, QuestionWords]:
     """Paint scenes, and ask all their questions of some kinds; with a `side` of cells, gold cells are told."""
     images, asked = [], []
     for scene in generate(split, size, pixels=pixels):
@@ -34,7 +36,7 @@ def train_questions(
     model: Answerer,
     material: QuestionSet,
     *,
-    seconds: float,
+    seconds: float = 1e9,
     steps: int = 1 << 30,
     pictures: int = 32,
     rate: float = 1e-3,
@@ -42,6 +44,7 @@ def train_questions(
     device: str = "cpu",
     tell: Callable[[int, float, float], None] = lambda step, loss, right: None,
     every: int = 100,
+    each: int = 0,
 ) -> int:
     """Train by Adam with a cosine over the seconds of a core, or the steps, that there are; returns the steps taken."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))
@@ -49,7 +52,7 @@ def train_questions(
     begun, step, epoch = time.process_time(), 0, 0
     loss = right = count = 0.0
     while True:
-        for batch in material.batches(pictures, seed=1, epoch=epoch):
+        for batch in material.batches(pictures, seed=1, epoch=epoch, each=each):
             done = max((time.process_time() - begun) / seconds, step / steps)
             if done >= 1:
                 return step

@@ -531,7 +531,7 @@ def test_things_are_found_within_seconds():
 @pytest.mark.gpu
 @KINDS
 def test_a_gpu_computes_the_same_and_is_never_waited_for(kind):
-    model, given = made(kind), batch()
+    model, given = made(kind).float(), batch()
     wanted = detection_loss(model, given)
     wanted.total.backward()
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]

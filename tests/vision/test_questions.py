@@ -158,6 +158,17 @@ def test_a_question_sees_its_own_image_and_no_other_question(name):
 
 
 @BY_EVERY
+def test_as_many_questions_about_each_image_need_no_picking(name):
+    model, asked, regions = made(name), asking(), drawn(B, S, C)
+    tokens, mask = asked.tokens[[0, 1, 2, 3, 4, 0]], asked.mask[[0, 1, 2, 3, 4, 0]]
+    wanted = model.see(regions, Asking(tokens, mask, torch.tensor([0, 0, 0, 1, 1, 1])))
+    got = model.see(regions, Asking(tokens, mask))
+    torch.testing.assert_close(got.logits, wanted.logits)
+    torch.testing.assert_close(got.weights, wanted.weights)
+    torch.testing.assert_close(model(regions, Asking(tokens, mask)), wanted.logits)
+
+
+@BY_EVERY
 @pytest.mark.parametrize("image", [REGIONS, PIXELS], ids=["regions", "pixels"])
 def test_every_weight_learns(name, image):
     model = made(name, image)
@@ -294,6 +305,22 @@ def test_batches_lose_nothing_and_go_by_seed_and_epoch():
     assert [batch.count for batch in some.batches(1)] == [2, 1]  # nothing is asked about the second
 
 
+def test_drawn_batches_have_one_shape():
+    some = material()
+    with_two = [0, 2]
+    batch = some.draw(with_two, 3, np.random.default_rng(1))
+    assert batch.about is None
+    assert batch.tokens.shape == (6, 4)
+    assert set(batch.rows[:3]) == {0, 1}
+    assert set(batch.rows[3:]) == {2}
+    model = build_answerer(replace(CROSS, image=PIXELS), SYSTEMS["cross"][1], 6, 2).eval()
+    assert len(predict(model, batch, ("yes", "no"))) == batch.count == 6
+    assert (
+        refusal(DataError, lambda: some.draw([1], 2, np.random.default_rng(1)))
+        == "No question is asked about picture 1."
+    )
+
+
 def test_regions_of_any_number_are_padded():
     regions = [np.ones((2, C), np.float32), np.ones((4, C), np.float32)]
     one = Question("red", "yes")
@@ -319,6 +346,9 @@ def test_what_does_not_fit_is_refused():
     asked = asking()
     assert case(lambda: made("cross")(drawn(1, S, C), asked)) == (
         "There are 1 images, counted from 0, and questions about number 0 to 1."
+    )
+    assert case(lambda: made("cross")(drawn(B, S, C), asked._replace(about=None))) == (
+        "5 questions cannot be as many of each of 2 images: say which each is about."
     )
     bad = asked._replace(mask=asked.mask[:, :2])
     assert case(lambda: made("cross")(drawn(B, S, C), bad)).endswith("got 5×4, 5×2, 5.")
@@ -399,3 +429,21 @@ def test_who_does_not_look_gives_the_commonest_answer():
     answers = torch.tensor([0, 1, 1, 1, 2])
     guessed = blind_guess(answers, ["x", "x", "x", "y", "z"], ["x", "z", "new"], 3)
     assert guessed.tolist() == [1, 2, 1]
+
+
+@pytest.mark.gpu
+@BY_EVERY
+def test_a_gpu_answers_the_same_and_learns_in_bfloat16(name):
+    some = material()
+    model = build_answerer(replace(EVERY[name][0], image=PIXELS), EVERY[name][1], 6, 2).eval()
+    batch = some.draw([0, 2], 3, np.random.default_rng(1))
+    wanted = model.see(batch.features, batch.asking)
+    model, there = model.cuda(), batch.pinned().to("cuda")
+    got = model.see(there.features, there.asking)
+    torch.testing.assert_close(got.logits.cpu(), wanted.logits, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(got.weights.cpu(), wanted.weights, rtol=1e-3, atol=1e-3)
+    assert score_questions(model, some.batches(2), some.kinds, "cuda").count == 3
+    with torch.autocast("cuda", torch.bfloat16):
+        made = question_loss(model.train(), there)
+    made.total.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

@@ -84,7 +84,9 @@ class Attention(nn.Module):
 
         Padding is erased rather than trusted: a weight of zero on a state that is not finite would still be NaN.
         """
-        real = erase(states, mask)
+        return self._remember(erase(states, mask), mask, first)
+
+    def _remember(self, real: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], first: Place) -> Memory:
         if self.heads is not None:
             raw, values = self.heads.keys(real), self.heads.values(real)
         else:
@@ -100,12 +102,11 @@ class Attention(nn.Module):
     def extend(self, memory: Memory, states: Float[Tensor, "B N D"]) -> Memory:
         """Add states to a memory: a sequence that looks at itself remembers each of its steps."""
         real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        return memory.extended(self.remember(states, real, first=memory.mask.shape[1]))
+        return memory.extended(self._remember(states, real, memory.mask.shape[1]))
 
     def enter(self, memory: Memory, states: Float[Tensor, "B 1 D"], at: Int[Tensor, ""]) -> Memory:
         """Put a state where there is room for it in a memory, in place."""
-        real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        new = self.remember(states, real, first=at)
+        new = self._remember(states, memory.mask[:, :1], at)
         memory.keys.index_copy_(2, at[None], new.keys)
         memory.values.index_copy_(2, at[None], new.values)
         return memory
@@ -190,6 +191,8 @@ class Attention(nn.Module):
             return self._look_onward(queries, memory, carry)
         if not look and self._is_step(queries, memory, carry):
             return self._look_in_step(queries, memory)
+        if not look and self._can_glance(queries, memory, carry):
+            return self._glance(queries, memory, carry)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
         additive = not look and self._additive(carry) and fused.usable(queries, memory.keys)
@@ -359,6 +362,31 @@ class Attention(nn.Module):
         """Whether this is one of a decoder's steps, which have kernels of their own."""
         scored = isinstance(self.score, HiddenLayer | Dot | General)
         return scored and self._additive(carry) and not self.reach.causal and fused.is_step(queries, *memory[:2])
+
+    def _can_glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
+        """Whether this is a look of a search, which has a kernel of its own."""
+        scored = isinstance(self.score, HiddenLayer | Dot | General) and type(self.focus) is Softmax
+        plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
+        placed = not self.reach.causal or (isinstance(carry.position, Tensor) and queries.shape[2] == 1)
+        return (
+            scored and plain_reach and placed and not self._adds_positions() and fused.can_glance(queries, *memory[:2])
+        )
+
+    def _glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
+        from regard.attention.fused.glance_kernels import glance
+
+        score, vectors, scale = self.score, None, 1.0
+        if isinstance(score, HiddenLayer):
+            units = score.units(queries)
+            vectors = self._weighing(score, units)
+        elif type(score) is ScaledDot:
+            units, scale = self._cooled(queries), queries.shape[-1] ** -0.5
+        else:
+            assert isinstance(score, Dot | General)
+            units = self._cooled(score.asked(queries))
+        last = carry.position if self.reach.causal else None
+        assert not isinstance(last, int)
+        return _Looked(glance(units, *memory[:3], vectors, last, scale), None)
 
     def _look_in_step(self, queries: Float[Tensor, "B H 1 Q"], memory: Memory) -> _Looked:
         vectors = None

@@ -1,12 +1,12 @@
 """`regard attend`."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from regard.cli.looking import Look, check_files, show_trace
 from regard.cli.options import (
     Beam,
     Color,
@@ -16,25 +16,25 @@ from regard.cli.options import (
     To,
     With,
     check_at_least,
-    check_target,
     search_options,
     wants_color,
 )
 from regard.errors import ConfigError, DataError
 
-if TYPE_CHECKING:
-    from regard.viz.overlay import ImageTrace
-    from regard.viz.trace import AttentionTrace, Choice
-
 
 def attend(
     model: Model,
     sentence: Annotated[
-        str, typer.Argument(metavar="SENTENCE", help="What to translate, in quotes.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SENTENCE", help="What to translate, in quotes; for a model of pictures, IMAGE.", show_default=False
+        ),
     ],
     out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Also write it as .png, .svg, .pdf or .json. Repeatable."),
+        typer.Option(
+            metavar="FILE", help="Also write it as .png, .svg, .pdf or .json, over an image also .html. Repeatable."
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation instead of the model's.")
@@ -61,7 +61,8 @@ def attend(
 ) -> None:
     """Show where a model looks while it translates a sentence.
 
-    A row for each token written, a column for each token read; the stronger, the more it was looked at.
+    A row for each token written, a column for each token read; the stronger, the more it was looked at. A captioner's
+    attention is laid over the image, once for each word, and a classifier's image shows what speaks for its classes.
     """
     _check_text("sentence", sentence)
     check_at_least(20, width=width)
@@ -70,14 +71,23 @@ def attend(
         raise ConfigError("Give either --head or --heads, not both.")
     if target is not None:
         _check_text("target", target)
+    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
+    from regard.models.store import open_folder
+
+    if open_folder(model).model.image is not None:
+        for name, given in (("target", target), ("prefix", prefix), ("with", with_), ("to", to)):
+            if given:
+                raise ConfigError(f"--{name} is for models that read texts, and {model} holds one that reads pictures.")
+        from regard.cli.attend_image import attend_image
+
+        look = Look(columns, wants_color(color), layer, head, heads)
+        attend_image(model, Path(sentence), out or [], look, beam=beam, set_=set_, device=device)
+        return
     from regard.data.pair import Pair
     from regard.decoding.translator import Translator
-    from regard.viz.output import check_suffix
     from regard.viz.trace import PICTURES
 
-    for path in out or []:
-        check_suffix(path, (*PICTURES, ".json"))
-        check_target(path)
+    check_files(out or [], (*PICTURES, ".json"))
     translator = Translator.load([model, *(with_ or [])], device)
     translator.check_source()
     translator.options = options = search_options(translator.options, set_)
@@ -87,30 +97,7 @@ def attend(
         text, trace = best.text, best.attention
     else:
         text, trace = target, translator.align([Pair(sentence, target)])[0]
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    trace.look(layer, head)  # what is not there is refused before anything is printed
-    print(text)
-    show_trace(trace, out or [], columns, wants_color(color), layer=layer, head=head, heads=heads)
-
-
-def show_trace(
-    trace: "AttentionTrace | ImageTrace",
-    out: Sequence[Path],
-    columns: int,
-    color: bool,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    heads: bool = False,
-) -> None:
-    """Print a trace over words or over an image, and write it to files, each in the form that its suffix names."""
-    for depth, one in trace.every_head(layer) if heads else [(layer, head)]:
-        print(trace.render(columns, color, layer=depth, head=one), flush=True)
-    shown: tuple[Choice, Choice] = ("all" if layer is None else layer, "all") if heads else (layer, head)
-    for path in out:
-        for note in trace.save(path, layer=shown[0], head=shown[1], quiet=True):
-            typer.echo(f"regard: {note}", err=True)
-        typer.echo(f"Wrote {path}", err=True)
+    show_trace(text, trace, out or [], Look(columns, wants_color(color), layer, head, heads))
 
 
 def _check_text(what: str, text: str) -> None:

@@ -1,8 +1,9 @@
 """`regard evaluate`."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +30,10 @@ from regard.cli.options import (
     search_options,
 )
 from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.evaluation.alignment import Reading
+    from regard.evaluation.report import Report
 
 
 def evaluate(
@@ -70,6 +75,9 @@ def evaluate(
 ) -> None:
     """Score a model: BLEU, chrF, perplexity, error rates and more.
 
+    Of a model that reads pictures it is the captions (BLEU of 1 to 4 words, on scenes also whether it looked at what
+    it wrote of) or the classes (accuracy) that are scored.
+
     Every number is printed with what made it. With gold alignments (in the corpus, or by --alignment), the attention
     is scored too. A language model has a perplexity alone.
     """
@@ -82,6 +90,7 @@ def evaluate(
     from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
+    from regard.models.store import open_folder
     from regard.viz.curves import by_length
     from regard.viz.output import check_suffix, write_output
     from regard.viz.trace import PICTURES
@@ -92,6 +101,16 @@ def evaluate(
         if path is not None:
             check_target(path)
     reading = alignment_reading(layer, head, shift, reverse_model, symmetrise)
+    if open_folder(model).model.image is not None:
+        for name, given in (("--with", with_), ("--to", to), ("--plot", plot), ("--reverse-model", reverse_model)):
+            if given:
+                raise ConfigError(f"{name} is for models that read texts, and {model} holds one that reads pictures.")
+        report = _of_pictures(model, parts, split, beam, batch, set_, reading, device)
+        print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
+        if translations is not None:
+            write_output(translations, "".join(f"{text}\n" for text in report.translations).encode())
+            typer.echo(f"Wrote {translations}", err=True)
+        return
     corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
     translator = Translator.load([model, *(with_ or [])], device)
     if not translator.model.reads and (plot is not None or translations is not None):
@@ -120,3 +139,29 @@ def evaluate(
         for note in by_length(series, plot, title=f"{corpus.name}, {report.sentences:,} sentences"):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {plot}", err=True)
+
+
+def _of_pictures(
+    model: Path,
+    parts: Sequence[str],
+    split: str,
+    beam: int | None,
+    batch: int | None,
+    changes: list[str] | None,
+    reading: "Reading | None",
+    device: str,
+) -> "Report":
+    from regard.data.pictures import open_pictures
+    from regard.decoding.labeller import Labeller
+    from regard.decoding.narrator import Narrator
+    from regard.evaluation.pictured import evaluate_captions, evaluate_classes
+    from regard.models.store import open_folder
+
+    config = open_folder(model)
+    assert config.model.image is not None
+    pictures = open_pictures(parts, split, pixels=max(config.model.image.size, 1))
+    if config.model.task == "classify":
+        return evaluate_classes(Labeller.load(model, device), pictures, batch_size=batch)
+    narrator = Narrator.load(model, device)
+    options = search_options(narrator.options, changes)
+    return evaluate_captions(narrator, pictures, beam=beam, options=options, batch_size=batch, reading=reading)

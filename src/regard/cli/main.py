@@ -14,6 +14,8 @@ import typer
 from regard import __version__
 from regard.cli.align import align
 from regard.cli.attend import attend
+from regard.cli.caption import caption
+from regard.cli.classify import classify
 from regard.cli.compare import compare
 from regard.cli.data import data
 from regard.cli.demo import demo
@@ -36,6 +38,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "train": train,
     "translate": translate,
+    "caption": caption,
+    "classify": classify,
     "evaluate": evaluate,
     "attend": attend,
     "align": align,

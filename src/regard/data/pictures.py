@@ -31,6 +31,7 @@ EMBEDDED: Final = "scenes"
 INSTALLED: Final = "fashion-mnist"
 PARTS: Final = ("image", "regions", "captions", "questions", "label")
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
+_IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _FORMS: Final = (
     "Give scenes, fashion-mnist or a folder with its IDX files, a folder of images and a captions file, "
     "or an .npz file of region features and a captions file"
@@ -196,6 +197,24 @@ def open_pictures(parts: Sequence[str], split: str = "train", seed: int = 1, pix
         return CaptionedImages(path, None if captions is None else Path(captions), pixels)
     hint = did_you_mean(name, (EMBEDDED, INSTALLED))
     raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
+
+
+def read_files(given: Sequence[str | Path], pixels: int, channels: int = 3) -> tuple[list[str], NDArray[np.uint8]]:
+    """Read image files, and all images of folders, as a model reads them; return their names, too."""
+    from regard.data.images import read_image
+
+    names: list[str] = []
+    for path in map(Path, given):
+        inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in _IMAGES) if path.is_dir() else []
+        if path.is_dir() and not inside:
+            raise DataError(f"{path} has no images ({', '.join(_IMAGES)}).")
+        names += inside or [str(path)]
+    found = (
+        np.stack([read_image(name, pixels) for name in names]) if names else np.zeros((0, pixels, pixels, 3), np.uint8)
+    )
+    if channels == 1:  # as bright as eyes find colours (ITU-R BT.601)
+        found = (found @ np.array([0.299, 0.587, 0.114]) + 0.5).astype(np.uint8)[..., None]
+    return names, found
 
 
 def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 64) -> ScenePictures:

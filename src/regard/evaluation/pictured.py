@@ -12,6 +12,7 @@ from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Described, Narrator
 from regard.decoding.search import in_words
 from regard.errors import DataError
+from regard.evaluation.alignment import Reading
 from regard.evaluation.edits import exact_match
 from regard.evaluation.overlap import bleu_of_captions
 from regard.evaluation.pointing import Pointing
@@ -31,18 +32,19 @@ def evaluate_captions(
     beam: int | None = None,
     options: DecodingConfig | None = None,
     batch_size: int | None = None,
+    reading: Reading | None = None,
 ) -> Report:
     """Describe pictures and compare with all that is said of them: BLEU of 1 to 4 words, and captions that are right.
 
     Of scenes it is also told whether the model looked at what it wrote of, and all of that for scenes with familiar and
-    with held-out combinations apart.
+    with held-out combinations apart; `reading` says whose looks count, and which step's.
     """
     _check(pictures, "captions")
     options = options or narrator.options
     options = options if beam is None else replace(options, beam=beam)
     scenes = pictures if isinstance(pictures, ScenePictures) else None
     texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
-    pointed = {part: Pointing() for part in ("", *PARTS)}
+    pointed = {part: Pointing(reading or Reading()) for part in ("", *PARTS)}
     for index, described in enumerate(_described(narrator, pictures, options, batch_size, look=scenes is not None)):
         texts.append(described.text)
         references.append(pictures.captions(index))
@@ -59,7 +61,7 @@ def evaluate_captions(
             if rows:
                 kept = _overlap([texts[row] for row in rows], [references[row] for row in rows], (4,))
                 scores += [replace(score, name=f"{score.name} {part}") for score in (*kept, *pointed[part].scores())]
-    return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts))
+    return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts), "pictures")
 
 
 def _described(
@@ -106,7 +108,7 @@ def evaluate_classes(labeller: Labeller, pictures: Pictures, *, batch_size: int 
     for place, label in enumerate(labeller.labels.names):
         if (of_it := right == place).any():
             scores.append(Score(label, 100 * float(hits[of_it].mean()), "of this class", int(of_it.sum()), "pictures"))
-    return Report(pictures.name, len(right), "nothing searched", tuple(scores), (), "")
+    return Report(pictures.name, len(right), "nothing searched", tuple(scores), (), "", unit="pictures")
 
 
 def _check(pictures: Pictures, part: str) -> None:

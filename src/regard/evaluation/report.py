@@ -61,6 +61,8 @@ class Report:
     by_length_signature: str
     translations: tuple[str, ...] = field(default=(), repr=False)
     """What the model wrote, line by line; not part of the JSON."""
+    unit: str = "sentences"
+    """What `sentences` counts."""
 
     def __getitem__(self, name: str) -> Score:
         """Return a score by its name."""
@@ -75,14 +77,14 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists; a number that is not finite (a perplexity can overflow) is null."""
         record = asdict(self)
-        del record["translations"]
+        del record["translations"], record["unit"]
         record["scores"] = {entry.pop("name"): _finite(entry) for entry in record["scores"]}
         record["by_length"] = list(record["by_length"])
         return record
 
     def lines(self) -> Iterator[str]:
         """Write it for people: first what was done, then one line for each number."""
-        yield f"{self.data}: {self.sentences:,} sentences, {self.search}"
+        yield f"{self.data}: {self.sentences:,} {self.unit}, {self.search}"
         wide = max(len(score.name) for score in self.scores)
         for score in self.scores:
             yield f"  {score.name:<{wide}}  {score.shown:>8}  {score.count:,} {score.unit} | {score.made_by}"

@@ -47,7 +47,7 @@ function showOverlay(root) {
 
   const top = () => (find(".each").checked && current >= 0 ? Math.max(...looks[current]) || 1 : strongest);
   const quote = (label) => `“\u2068${label}\u2069”`;  // whichever way it is written, the rest stays in order
-  const number = (value) => (value >= 0.1 ? value.toFixed(2) : String(Number(value.toPrecision(2))));
+  const number = (value) => (value >= 0.0995 ? value.toFixed(2) : String(Number(value.toPrecision(2))));
 
   function blend(cells, pixels) {  // for each pixel the cell before, the one after, and the part of the latter
     return Array.from({length: pixels}, (_, pixel) => {
@@ -61,12 +61,17 @@ function showOverlay(root) {
   function spread(row) {
     const field = new Float32Array(heat.width * heat.height);
     if (data.grid) {
-      const columns = data.grid[1];
-      down.forEach(([above, below, y], line) => across.forEach(([left, right, x], column) => {
-        const upper = row[above * columns + left] * (1 - x) + row[above * columns + right] * x;
-        const lower = row[below * columns + left] * (1 - x) + row[below * columns + right] * x;
-        field[line * heat.width + column] = upper * (1 - y) + lower * y;
-      }));
+      const [rows, columns] = data.grid, wide = heat.width, lines = new Float32Array(rows * wide);
+      for (let r = 0; r < rows; r++) for (let x = 0; x < wide; x++) {  // across first, then down
+        const [left, right, share] = across[x];
+        lines[r * wide + x] = row[r * columns + left] * (1 - share) + row[r * columns + right] * share;
+      }
+      for (let y = 0; y < heat.height; y++) {
+        const [above, below, share] = down[y];
+        for (let x = 0; x < wide; x++) {
+          field[y * wide + x] = lines[above * wide + x] * (1 - share) + lines[below * wide + x] * share;
+        }
+      }
       return field;
     }
     data.places.forEach((place, s) => {
@@ -83,18 +88,21 @@ function showOverlay(root) {
   // ---------------------------------------------------------------------------------------------------- painting
 
   const opacity = () => Number(find(".opacity").value) / 100;
-  const cover = (share) => opacity() * (data.faintest + (1 - data.faintest) * share);
+  const covers = () => {  // how much of the image each of the 256 colours hides
+    const most = opacity();
+    return Float32Array.from({length: 256}, (_, i) => most * (data.faintest + (1 - data.faintest) * i / 255));
+  };
 
   function paint(row, highest) {
     painted = {row, highest};
     const field = spread(row), picture = paper.createImageData(heat.width, heat.height), out = picture.data;
-    const greyed = data.greyed * Math.min(opacity() / data.opacity, 1), [red, green, blue] = data.luma;
+    const greyed = data.greyed * Math.min(opacity() / data.opacity, 1), [red, green, blue] = data.luma, hides = covers();
     for (let i = 0, p = 0; i < field.length; i++, p += 4) {
-      const share = Math.min(field[i] / highest, 1), colour = Math.round(share * 255) * 3, part = cover(share);
+      const share = Math.min(field[i] / highest, 1), level = Math.round(share * 255), part = hides[level];
       const grey = plain[p] * red + plain[p + 1] * green + plain[p + 2] * blue, lost = greyed * (1 - share);
       for (let c = 0; c < 3; c++) {
         const base = plain[p + c] + (grey - plain[p + c]) * lost;
-        out[p + c] = base * (1 - part) + colours[colour + c] * part + 0.5;
+        out[p + c] = base * (1 - part) + colours[3 * level + c] * part;
       }
       out[p + 3] = 255;
     }
@@ -178,8 +186,9 @@ function showOverlay(root) {
 
   function key() {
     const bar = find(".bar"), drawing = bar.getContext("2d"), row = drawing.createImageData(256, 1);
+    const hides = covers();
     for (let i = 0; i < 256; i++) {
-      const part = cover(i / 255);
+      const part = hides[i];
       for (let c = 0; c < 3; c++) row.data[4 * i + c] = Math.round(colours[3 * i + c] * part + data.ground * (1 - part));
       row.data[4 * i + 3] = 255;
     }

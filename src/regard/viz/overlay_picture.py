@@ -134,7 +134,7 @@ def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, 
 
 
 def _number(weight: float) -> str:
-    return f"{weight:.2f}" if weight >= 0.1 else f"{weight:.2g}"
+    return f"{weight:.2f}" if weight >= 0.0995 else f"{weight:.2g}"
 
 
 def _sum(weights: NDArray[np.float32]) -> list[str]:

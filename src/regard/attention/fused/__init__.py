@@ -97,3 +97,15 @@ def _laid_out(queries: Tensor, keys: Tensor, vectors: Tensor | None) -> tuple[Te
     if more:
         queries, keys, vectors = (functional.pad(part, (0, more)) for part in (queries, keys, vectors))
     return queries.contiguous(), keys.contiguous(), vectors.contiguous()
+
+
+FEW = 16
+"""Queries of a row that are as well looked with one by one."""
+
+
+def can_glance(
+    queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
+) -> bool:
+    """Whether nobody learns from a look, and it is one with few queries and not too wide keys."""
+    few = queries.shape[2] <= FEW and keys.shape[3] <= 1024
+    return few and not torch.is_grad_enabled() and values.dtype in KINDS and usable(queries, keys)

@@ -99,12 +99,13 @@ def _objects(counts: Int[Tensor, " B"], most: int) -> tuple[Int[Tensor, " P"], I
 def mask_losses(
     logits: Float[Tensor, "P h w"], masks: Bool[Tensor, "P h w"], gamma: float
 ) -> tuple[Float[Tensor, " P"], Float[Tensor, " P"]]:
-    r"""Return dice and focal loss of masks (Milletari et al. 2016; Lin et al. 2017, equation 4; section 4.2).
+    r"""Return dice and focal loss of masks (Milletari et al. 2016; Lin et al. 2017, equation 4).
 
     .. math:: 1 - \frac{2 \sum_s p_s m_s + 1}{\sum_s p_s + \sum_s m_s + 1}
         \qquad \frac{1}{hw} \sum_s -(1 - p^t_s)^\gamma \log p^t_s
 
-    where p^t is the probability of what is right. Differs from the papers: no weight by class in the focal loss.
+    where p^t is the probability of what is right: the two of Carion et al. 2020, section 4.4. Differs from them: no
+    weight by class in the focal loss.
     """
     wanted = masks.to(logits.dtype)
     chances = logits.sigmoid()

@@ -127,7 +127,7 @@ class Spotlight(nn.Module):
 
 
 class LitLook(Look):
-    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, equation 6).
+    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, section 3.2).
 
     .. math:: \alpha_i = \mathrm{softmax}_j(q_i^\top k_j / \sqrt{d} + \log G_{ij})
     """
@@ -231,7 +231,7 @@ class LearnedQueries(Queries):
 
 @queries.register("anchors")
 class AnchorQueries(Queries):
-    r"""A box for each query, which every layer moves, and around which it looks (Liu et al. 2022, equations 2 and 4).
+    r"""A box for each query, which each layer moves, and around which it looks (Liu et al. 2022, sections 4.2 and 4.3).
 
     .. math:: p = W\,\mathrm{PE}(\hat b) \qquad \hat b' = \sigma(\sigma^{-1}(\hat b) + \mathrm{MLP}(x))
 

@@ -21,7 +21,7 @@ class Bent(nn.Sequential):
 
 
 class Segmenter(nn.Module):
-    r"""Maps of attention over cells, made finer step by step (Carion et al. 2020, section 4.2 and figure 8).
+    r"""Maps of attention over cells, made finer step by step (Carion et al. 2020, section 4.4 and figure 8).
 
     .. math:: m_{ih} = \mathrm{softmax}_s(q_{ih}^\top k_{sh} / \sqrt{d})
 
@@ -29,7 +29,7 @@ class Segmenter(nn.Module):
     and adds finer features of the image, up to its pixels. Differs from the paper: the finer features are those of a
     small network of the segmenter's own, not the backbone's, so that any encoder of images will do; the query itself
     takes part beside its maps; anchors light the maps as they light every look; masks are as fine as the image, not a
-    quarter; they learn together with boxes; and only the queries that are asked for are computed.
+    quarter; only the queries that are asked for are computed, and masks are not merged: each says what it says.
     """
 
     def __init__(self, width: int, channels: int, maps: int, pixels: int, doublings: int, lit: bool) -> None:

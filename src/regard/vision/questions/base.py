@@ -1,20 +1,22 @@
 """The contract of what answers questions about images."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from torch import nn
 
 from regard.config import ModelConfig
 from regard.errors import ModelError
 from regard.layers.dropout import Dropout
-from regard.models.protocol import Encoded
+from regard.models.protocol import Encoded, pick
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.base import Looks
 from regard.vision.encoder import ImageEncoder
 from regard.vision.positions import Grid
 from regard.vision.questions.settings import QuestionsConfig
+
+Tree = TypeVar("Tree")
 
 
 class Asking(NamedTuple):
@@ -23,8 +25,9 @@ class Asking(NamedTuple):
     tokens: Int[Tensor, "N T"]
     mask: Bool[Tensor, "N T"]
     """Which tokens are real."""
-    about: Int[Tensor, " N"]
-    """Which image of the batch each question is about."""
+    about: Int[Tensor, " N"] | None = None
+    """Which image of the batch each question is about; None if there are as many about each, one image after the
+    other: then what is known of an image is there once for all its questions."""
 
 
 class Answered(NamedTuple):
@@ -77,11 +80,23 @@ class Answerer(nn.Module, ABC):
         logits, weights = self.answer(encoded, asking, look)
         return Answered(logits, weights if look else None, grid, looks)
 
+    def whole(self, encoded: Encoded, asking: Asking) -> Float[Tensor, "N 1 D"]:
+        """Return for each question what its whole image is: all there is without attention."""
+        summary = encoded.summary[:, -1:]
+        if asking.about is None:
+            return summary.repeat_interleave(len(asking.tokens) // len(summary), dim=0)
+        return summary[asking.about]
+
     @abstractmethod
     def answer(
         self, encoded: Encoded, asking: Asking, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Answer questions about encoded images; weights are made only if they are asked for or needed on the way."""
+
+
+def of_questions(known: Tree, asking: Asking) -> Tree:
+    """Give each question what is known of its image: a tensor, or a tuple of such."""
+    return known if asking.about is None else pick(known, asking.about)
 
 
 answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")
@@ -90,10 +105,15 @@ answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")
 def check(source: Float[Tensor, "B ..."], asking: Asking) -> None:
     """Refuse questions that do not fit together; whether an image is there is the caller's word, not asked of a GPU."""
     tokens, mask, about = asking
-    if tokens.dim() != 2 or mask.shape != tokens.shape or about.shape != tokens.shape[:1]:
-        got = ", ".join("×".join(map(str, part.shape)) for part in asking)
+    if tokens.dim() != 2 or mask.shape != tokens.shape or (about is not None and about.shape != tokens.shape[:1]):
+        got = ", ".join("×".join(map(str, part.shape)) for part in asking if part is not None)
         raise ModelError(f"Questions are tokens N×T, a mask N×T and the image of each, N; got {got}.")
-    if about.device.type == "cpu" and len(about) and not 0 <= int(about.min()) <= int(about.max()) < len(source):
+    if about is None:
+        if not len(source) or len(tokens) % len(source):
+            raise ModelError(
+                f"{len(tokens)} questions cannot be as many of each of {len(source)} images: say which each is about."
+            )
+    elif about.device.type == "cpu" and len(about) and not 0 <= int(about.min()) <= int(about.max()) < len(source):
         raise ModelError(
             f"There are {len(source)} images, counted from 0, and questions about number {int(about.min())} to "
             f"{int(about.max())}."

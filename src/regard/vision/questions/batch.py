@@ -23,8 +23,8 @@ class QuestionBatch(NamedTuple):
     """Which regions are real; None for images."""
     tokens: Int[Tensor, "N T"]
     tokens_mask: Bool[Tensor, "N T"]
-    about: Int[Tensor, " N"]
-    """Which of the pictures each question is about."""
+    about: Int[Tensor, " N"] | None
+    """Which of the pictures each question is about; None if there are as many about each."""
     answers: Int[Tensor, " N"]
     kinds: Int[Tensor, " N"]
     held_out: Bool[Tensor, " N"]
@@ -94,7 +94,7 @@ class QuestionSet:
         flat = [question for some in questions for question in some]
         if not flat:
             raise DataError("No question is asked about any of the pictures.")
-        self.tokens = [np.array(words.encode(question.text), np.int32) for question in flat]
+        self._tokens = _padded([words.encode(question.text) for question in flat])
         self._answers = _numbers([question.answer for question in flat], self.answers, "answer")
         self._kinds = _numbers([question.kind for question in flat], self.kinds, "kind of question")
         self._held_out = np.array([question.held_out for question in flat])
@@ -112,40 +112,70 @@ class QuestionSet:
     @property
     def count(self) -> int:
         """How many questions there are."""
-        return len(self.tokens)
+        return len(self._tokens)
 
     def batch(self, pictures: Sequence[int] | NDArray[Any]) -> QuestionBatch:
         """Put some pictures and all their questions together."""
+        counts = [self.starts[i + 1] - self.starts[i] for i in pictures]
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in pictures])
-        about = np.repeat(np.arange(len(pictures)), [self.starts[i + 1] - self.starts[i] for i in pictures])
+        tokens = self._tokens[rows]
+        tokens = tokens[:, : max(1, int((tokens != PAD).sum(axis=1).max(initial=1)))]
+        about = torch.from_numpy(np.repeat(np.arange(len(pictures)), counts))
+        return self._batch(pictures, rows, tokens, about)
+
+    def draw(self, pictures: Sequence[int] | NDArray[Any], each: int, chance: np.random.Generator) -> QuestionBatch:
+        """Draw so many questions about each picture, some twice only where there are fewer: all batches have one shape.
+
+        There must be at least one about each.
+        """
+        rows = []
+        for i in pictures:
+            asked = np.arange(self.starts[i], self.starts[i + 1])
+            if not len(asked):
+                raise DataError(f"No question is asked about picture {i}.")
+            rows.append(np.resize(chance.permutation(asked), each))
+        chosen = np.concatenate(rows)
+        return self._batch(pictures, chosen, self._tokens[chosen], None)
+
+    def batches(self, pictures: int, seed: int | None = None, epoch: int = 0, each: int = 0) -> Iterator[QuestionBatch]:
+        """Go through all pictures, so many at a time, in an order that seed and epoch decide; in theirs without.
+
+        With `each`, so many questions are drawn about each picture, and pictures that do not fill a batch are left out.
+        """
+        order, chance = np.arange(len(self)), np.random.default_rng((seed or 0, epoch))
+        if seed is not None:
+            order = chance.permutation(order)
+        for first in range(0, len(self), pictures):
+            chosen = order[first : first + pictures]
+            if each and len(chosen) == pictures:
+                yield self.draw(chosen, each, chance)
+            elif not each and (self.starts[chosen + 1] > self.starts[chosen]).any():
+                yield self.batch(chosen)
+
+    def _batch(
+        self, pictures: Sequence[int] | NDArray[Any], rows: NDArray[Any], tokens: NDArray[Any], about: Tensor | None
+    ) -> QuestionBatch:
         source, mask = _stack([self.sources[i] for i in pictures])
-        tokens = np.full((len(rows), max((len(self.tokens[row]) for row in rows), default=1)), PAD, np.int64)
-        for row, at in zip(tokens, rows, strict=True):
-            row[: len(self.tokens[at])] = self.tokens[at]
-        read = torch.from_numpy(tokens)
-        gold = None if self._gold is None else torch.from_numpy(self._gold[rows])
+        read = torch.from_numpy(tokens.astype(np.int64))
         return QuestionBatch(
             source,
             mask,
             read,
             read != PAD,
-            torch.from_numpy(about),
+            about,
             torch.from_numpy(self._answers[rows]),
             torch.from_numpy(self._kinds[rows]),
             torch.from_numpy(self._held_out[rows]),
-            gold,
+            None if self._gold is None else torch.from_numpy(self._gold[rows]),
             rows,
         )
 
-    def batches(self, pictures: int, seed: int | None = None, epoch: int = 0) -> Iterator[QuestionBatch]:
-        """Go through all pictures, so many at a time, in an order that seed and epoch decide; in theirs without."""
-        order = np.arange(len(self))
-        if seed is not None:
-            order = np.random.default_rng((seed, epoch)).permutation(order)
-        for first in range(0, len(self), pictures):
-            chosen = order[first : first + pictures]
-            if (self.starts[chosen + 1] > self.starts[chosen]).any():
-                yield self.batch(chosen)
+
+def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+    padded = np.full((len(sentences), max(map(len, sentences))), PAD, np.int32)
+    for row, sentence in zip(padded, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return padded
 
 
 def _stack(sources: Sequence[NDArray[Any]]) -> tuple[Tensor, Bool[Tensor, "B S"] | None]:

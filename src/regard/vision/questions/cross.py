@@ -11,10 +11,10 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.masks import erase
 from regard.models.build import make_position
-from regard.models.protocol import Encoded, pick
+from regard.models.protocol import Encoded
 from regard.models.transformer_layer import FeedForward, Residual, check_choices, check_layers
-from regard.shapes import Bool, Float, Int, Tensor
-from regard.vision.questions.base import Answerer, Asking, Parts, answerers
+from regard.shapes import Float, Tensor
+from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
 from regard.vision.questions.settings import POOLINGS, QuestionsConfig
 from regard.vision.questions.words import PAD
 
@@ -42,20 +42,15 @@ class QuestionLayer(nn.Module):
         self.around_network = Residual(width, norm, dropout)
 
     def forward(
-        self,
-        words: Float[Tensor, "N T D"],
-        mask: Bool[Tensor, "N T"],
-        encoded: Encoded,
-        about: Int[Tensor, " N"],
-        look: bool,
+        self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: Asking, look: bool
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T H S"] | None]:
         """Take all words one layer up."""
         entering = self.around_words.enter(words)
-        own: Attended = self.self_attention(entering, self.self_attention.remember(entering, mask), look=False)
+        own: Attended = self.self_attention(entering, self.self_attention.remember(entering, asking.mask), look=False)
         words, weights = self.around_words.leave(words, own.context), None
         if self.attention is not None:
             # Keys and values are made once per image, then picked for each of its questions.
-            memory = pick(self.attention.remember(encoded.states, encoded.mask), about)
+            memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
             seen: Attended = self.attention(self.around_image.enter(words), memory, look=look)
             words, weights = self.around_image.leave(words, seen.context), seen.weights
         words = self.around_network.leave(words, self.feed_forward(self.around_network.enter(words)))
@@ -79,7 +74,7 @@ class Cross(Answerer):
         width = reader.width
         self.pooling = config.pooling
         self.embedding = Embedding(parts.words, model.embedding, PAD, make_position(model), scaled=True)
-        self.whole = None if model.attention is not None else nn.Linear(self.encoder.state_width, width)
+        self.summary = None if model.attention is not None else nn.Linear(self.encoder.state_width, width)
         self.layers = nn.ModuleList(
             QuestionLayer(model, self.encoder.state_width, parts.dropout, layer) for layer in range(reader.layers)
         )
@@ -90,13 +85,13 @@ class Cross(Answerer):
         self, encoded: Encoded, asking: Asking, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Take the words through all layers."""
-        tokens, mask, about = asking
+        tokens, mask, _ = asking
         words = self.dropout(erase(self.embedding(tokens), mask))
-        if self.whole is not None:
-            words = words + self.whole(encoded.summary)[about]
+        if self.summary is not None:
+            words = words + self.summary(self.whole(encoded, asking))
         found = []
         for layer in self.layers:
-            words, weights = layer(words, mask, encoded, about, look)
+            words, weights = layer(words, encoded, asking, look)
             found += [] if weights is None else [weights]
         words = erase(words if self.norm is None else self.norm(words), mask)
         pooled = words[:, 0] if self.pooling == "first" else words.sum(dim=1) / mask.sum(dim=1, keepdim=True)

@@ -53,7 +53,7 @@ def predict(
     chances, chosen = torch.softmax(seen.logits.float(), dim=1).topk(min(top, seen.logits.shape[1]), dim=1)
     weights = None if seen.weights is None else seen.weights.float().cpu()
     steps = batch.tokens_mask.sum(dim=1).tolist()
-    real = None if batch.mask is None else batch.mask.sum(dim=1)[batch.about].tolist()
+    real = None if batch.mask is None else _regions(batch)
     said = []
     for n, (numbers, shares) in enumerate(zip(chosen.tolist(), chances.tolist(), strict=True)):
         named = [(answers[number], share) for number, share in zip(numbers, shares, strict=True)]
@@ -61,6 +61,15 @@ def predict(
         grid = seen.grid if real is None else (1, real[n])
         said.append(Answer(*named[0], tuple(named[1:]), cut, grid))
     return said
+
+
+def _regions(batch: QuestionBatch) -> list[int]:
+    """Count the real regions of each question's image."""
+    assert batch.mask is not None
+    counts = batch.mask.sum(dim=1)
+    each = batch.count // len(counts)
+    numbers = counts.repeat_interleave(each) if batch.about is None else counts[batch.about]
+    return [int(number) for number in numbers.tolist()]
 
 
 def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) -> Float[Tensor, "N S"]:

@@ -11,9 +11,9 @@ from regard.config import AttentionConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.cells import CellState, cells
 from regard.layers.embedding import Embedding
-from regard.models.protocol import Encoded, pick
+from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.questions.base import Answerer, Asking, Parts, answerers
+from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
 from regard.vision.questions.gated import GatedTanh, GatedTanhScore
 from regard.vision.questions.settings import QuestionsConfig
 from regard.vision.questions.words import PAD
@@ -59,10 +59,10 @@ class TopDown(Answerer):
         question = self._read(asking.tokens, asking.mask)
         weights: Tensor | None
         if self.attention is None:
-            seen = encoded.summary[asking.about]
+            seen = self.whole(encoded, asking)
             weights = seen.new_zeros(len(seen), 1, 0, 1, encoded.mask.shape[1])
         else:
-            memory = pick(self.attention.remember(encoded.states, encoded.mask), asking.about)
+            memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
             attended: Attended = self.attention(question, memory, look=look)
             seen = attended.context
             weights = None if attended.weights is None else attended.weights[:, :, None]

@@ -1,0 +1,52 @@
+"""What `regard attend` does with a trace, whatever it is over: print it, and write it to files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from regard.cli.options import check_target
+
+if TYPE_CHECKING:
+    from regard.viz.overlay import ImageTrace
+    from regard.viz.trace import AttentionTrace, Choice
+
+
+class Look(NamedTuple):
+    """What is to be seen of a trace, and in what."""
+
+    columns: int
+    color: bool
+    layer: int | None
+    head: int | None
+    heads: bool
+    """Every head by itself, of the layer or of all."""
+
+
+def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:
+    """Refuse files that could not be written, before the work is done."""
+    from regard.viz.output import check_suffix
+
+    for path in out:
+        check_suffix(path, forms)
+        check_target(path)
+
+
+def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Path], look: Look) -> None:
+    """Print what was written and where the model looked; write files, each in the form that its suffix names."""
+    trace.look(look.layer, look.head)  # what is not there is refused before anything is printed
+    print(text)
+    for layer, head in trace.every_head(look.layer) if look.heads else [(look.layer, look.head)]:
+        print(trace.render(look.columns, look.color, layer=layer, head=head), flush=True)
+    every: tuple[Choice, Choice] = ("all" if look.layer is None else look.layer, "all")
+    for path in out:
+        layer_shown, head_shown = every if look.heads else (look.layer, look.head)
+        tell_written(path, trace.save(path, layer=layer_shown, head=head_shown, quiet=True))
+
+
+def tell_written(path: Path, notes: Sequence[str]) -> None:
+    """Say that a file was written, and what to know about it."""
+    for note in notes:
+        typer.echo(f"regard: {note}", err=True)
+    typer.echo(f"Wrote {path}", err=True)
