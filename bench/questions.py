@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -78,6 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", default="asker", choices=list(askers))
     parser.add_argument("--without", action="store_true", help="take all attention to the image away")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--shared", action="store_true", help="cross: one layer's weights for all")
+    parser.add_argument("--positions", default="", help="cross: of words, such as rotary")
     parser.add_argument("--minutes", type=float, default=8.0, help="of training")
     parser.add_argument("--scenes", type=int, default=80_000)
     parser.add_argument("--held", type=int, default=2_000, help="scenes of valid, and of test")
@@ -99,6 +103,8 @@ def run(options: argparse.Namespace) -> None:
     """Train for so many minutes, by a cosine over them."""
     system = askers[options.system]()
     system = blind_to_places(system) if options.without else system
+    model_config = replace(system[0], dropout=options.dropout, positions=options.positions or system[0].positions)
+    system = model_config, replace(system[1], shared=options.shared)
     image, device = system[0].image, torch.device(options.device)
     assert image is not None
     pixels = options.pixels or image.size

@@ -193,3 +193,35 @@ def test_a_run_starts_from_another_and_keeps_its_vocabulary(clothes, tmp_path):
         tuned = tmp_path / f"{name}-tuned"
         train(captioner(name, data, valid, "training.steps=2"), tuned, start_from=tmp_path / name)
         assert (tuned / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("name", ["xu2015-soft-small", "captioner-small"])
+def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path):
+    from regard.training.captions import open_captions, open_picture_sources
+    from regard.training.objective import Objective
+    from regard.training.progress import Silent
+    from regard.vision.build import build
+
+    config = captioner(name, ("scenes:8",), ("scenes:2",), "model.dropout=0.0", "training.doubly_stochastic=0.5")
+    sources = open_picture_sources(config, resumed=False)
+    tokenizers, material = open_captions(config, tmp_path, sources, Silent(), few_shapes=True)
+    torch.manual_seed(1)
+    model = build(config.model, 0, tokenizers.target.size)
+    objective = Objective(model, config.training)
+    batch = material.batch(np.arange(7))
+    for row, pixels in enumerate(batch.source.numpy()):  # what is said stands beside what it is said of
+        said = tokenizers.target.decode(batch.tokens_out[row][batch.target_mask[row]].tolist())
+        owner = next(i for i in range(8) if np.array_equal(sources.train.image(i), pixels))
+        assert said in sources.train.captions(owner)
+    filled = batch.regular(batch_tokens=400)
+    assert filled.source.shape[0] > 7
+    assert filled.source.shape[1:] == (32, 32, 3)
+    assert filled.count == batch.count
+    found = []
+    for one in (batch, filled):
+        model.zero_grad()
+        made = objective(one)
+        made.total.backward()
+        found.append([made.total.detach(), made.loss, *made.beside.values(), *(p.grad for p in model.parameters())])
+    for plain, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, plain, rtol=1e-3, atol=1e-3)

@@ -131,10 +131,14 @@ def test_the_gradient_of_generalised_overlap():
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 2), (3, 7), (5, 5), (4, 6)])
-@pytest.mark.parametrize("whole", [False, True])  # whole numbers have ties
-def test_matching_costs_least(rows, columns, whole):
-    costs = 3 * drawn(13, rows, columns)
-    costs = costs.round() if whole else costs
+@pytest.mark.parametrize("costs", ["any", "whole", "products"])  # whole numbers have ties, products long ways round
+def test_matching_costs_least(rows, columns, costs):
+    given = {
+        "any": drawn(13, rows, columns),
+        "whole": (3 * drawn(13, rows, columns)).round(),
+        "products": drawn(13, rows, 1).abs() * drawn(13, 1, columns, seed=5).abs(),
+    }
+    costs = given[costs]
     counts = torch.arange(13) % (rows + 1)
     together = assign_all(costs, counts)
     for problem, count, chosen in zip(costs, counts.tolist(), together.tolist(), strict=True):

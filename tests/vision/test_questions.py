@@ -63,6 +63,7 @@ SYSTEMS = {
         QuestionsConfig("top-down", fusion=F),
     ),
     "cross": (CROSS, QuestionsConfig("cross")),
+    "cross, shared": (replace(CROSS, positions="rotary"), QuestionsConfig("cross", shared=True)),
     "cross, mean": (
         replace(CROSS, encoder=replace(CROSS.encoder, norm="post")),
         QuestionsConfig("cross", pooling="mean"),

@@ -29,7 +29,7 @@ KINDS = {
     "blocks": "regard.vision.blocks:blocks",
     "grids": "regard.vision.positions:grids",
     "visions": "regard.presets.vision:visions",
-    "answerers": "regard.vision.questions.systems:answerers",
+    "answerers": "regard.vision.questions.build:answerers",
     "askers": "regard.vision.questions.systems:askers",
     "queries": "regard.vision.detection.queries:queries",
     "tokenizers": "regard.data.tokenizers:kinds",

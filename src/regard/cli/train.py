@@ -84,10 +84,10 @@ def train(
                  --valid-source val.en --valid-target val.de --out models/en-de
     regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
     regard train --from models/en-de --data medical.tsv --out models/medical
-    regard train --preset captioner-small --data scenes:20000 --out models/captions
-    regard train --preset xu2015-soft --source photographs/ --target captions.tsv \\
-                 --out models/photographs
-    regard train --preset hu2017-se-small --data fashion-mnist --out models/clothes
+    regard train --preset captioner-small --data scenes:20000 --out models/see
+    regard train --preset xu2015-soft --source photos --target said.tsv \\
+                 --out models/photos
+    regard train --preset hu2017-se-small --data fashion-mnist --out models/wear
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts = corpus_parts(data, source, target)
     if alignment is not None:

@@ -237,7 +237,7 @@ class _Sheet(NamedTuple):
         y = (high / 2 - below) / tall
         figure.text((start - 0.05) / wide, y, self.key.low, size=8, color=FAINT, ha="right", va="center")
         after = (start + length + 0.05) / wide
-        text = f"{self.key.high}   {self.key.about}"
+        text = " · ".join(filter(None, [self.key.high, self.key.about]))
         figure.text(after, y, text, size=8, color=FAINT, ha="left", va="center", parse_math=False)
 
 

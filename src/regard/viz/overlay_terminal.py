@@ -24,6 +24,8 @@ _WIDEST, _TALLEST = 28, 36
 _STEPS = (0, 95, 135, 175, 215, 255)
 _PALETTE = np.array([*product(_STEPS, _STEPS, _STEPS), *((grey,) * 3 for grey in range(8, 248, 10))], dtype=np.int64)
 """Entries 16 to 255 of the palette of 256: a cube of colours, and greys."""
+_BESIDE = (30, 60, 100)
+"""From how many columns on there are two, three and four pictures side by side, if they are not narrow."""
 _GAP, _LEAST, _BAR = 2, 8, 10
 """Columns between pictures, the fewest that a word gets, and those of the scale."""
 
@@ -83,7 +85,8 @@ class _Sheet(NamedTuple):
         """Make pictures as large as lets several stand side by side, with an even number of pixels upward."""
         image = pixels_of(trace.image)
         tall, wide = image.shape[:2]
-        room = width if width < 2 * 12 + _GAP else max((width + _GAP) // (3 if width < 100 else 4) - _GAP, 12)
+        beside = int(np.searchsorted(_BESIDE, width, side="right")) + 1
+        room = (width + _GAP) // beside - _GAP
         share = min(min(room, _WIDEST) / wide, _TALLEST / tall)
         columns, lines = max(round(wide * share), 1), max(round(tall * share / 2), 1)
         true_color = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")

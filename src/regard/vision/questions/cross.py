@@ -75,8 +75,10 @@ class Cross(Answerer):
         self.pooling = config.pooling
         self.embedding = Embedding(parts.words, model.embedding, PAD, make_position(model), scaled=True)
         self.summary = None if model.attention is not None else nn.Linear(self.encoder.state_width, width)
+        self.depth = reader.layers
         self.layers = nn.ModuleList(
-            QuestionLayer(model, self.encoder.state_width, parts.dropout, layer) for layer in range(reader.layers)
+            QuestionLayer(model, self.encoder.state_width, parts.dropout, layer)
+            for layer in range(1 if config.shared else self.depth)
         )
         self.norm = nn.LayerNorm(width) if reader.norm == "pre" else None
         self.output = nn.Linear(width, parts.answers)
@@ -90,7 +92,8 @@ class Cross(Answerer):
         if self.summary is not None:
             words = words + self.summary(self.whole(encoded, asking))
         found = []
-        for layer in self.layers:
+        for depth in range(self.depth):
+            layer = self.layers[depth % len(self.layers)]
             words, weights = layer(words, encoded, asking, look)
             found += [] if weights is None else [weights]
         words = erase(words if self.norm is None else self.norm(words), mask)

@@ -19,3 +19,5 @@ class QuestionsConfig:
     """top-down: units in which question and image meet."""
     pooling: str = "first"
     """cross: what the answer is read from, the question mark that stands first (first), or the mean of all words."""
+    shared: bool = False
+    """cross: every layer has the same weights: what finds one thing also finds the next (Dehghani et al. 2019)."""
