@@ -189,8 +189,6 @@ class ImageConfig:
 class ModelConfig:
     """The network."""
 
-    task: str = "write"
-    """What is made of what was read: write (a translation, a caption), or classify (a class of images)."""
     embedding: int = 256
     """Width of word embeddings."""
     tie: str = "none"
@@ -212,6 +210,8 @@ class ModelConfig:
     """How a model knows where a token stands: none, or one of regard list positions."""
     image: ImageConfig | None = None
     """image=none: the model reads no images."""
+    task: str = "write"
+    """What is made of what was read: write (a translation, a caption), or classify (a class of images)."""
 
 
 @dataclass(frozen=True)

@@ -329,13 +329,13 @@ def test_the_source_is_remembered_once_and_each_step_once(monkeypatch):
     remembered = []
     for layer in model.decoder.layers:
         for attention in (layer.attention, layer.self_attention):
-            make = attention.remember
+            make = attention._remember
 
-            def counted(states, mask, first=0, make=make, of_source=attention is layer.attention):
+            def counted(states, mask, first, make=make, of_source=attention is layer.attention):
                 remembered.append((of_source, first, states.shape[1]))
                 return make(states, mask, first)
 
-            monkeypatch.setattr(attention, "remember", counted)
+            monkeypatch.setattr(attention, "_remember", counted)
     encoded = model.encode(torch.full((B, S), 5), MASK)
     state = model.decoder.start(encoded)
     assert remembered == [(True, 0, S)] * 3
