@@ -103,7 +103,7 @@ def prepared() -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"vocabulary": [], "tokens": [], "order of batches": []}
     cpu = torch.device("cpu")
     for pairs in PAIRS:
-        corpus = open_corpus(f"phrasebook:train:{pairs}")
+        corpus = open_corpus((f"phrasebook:{pairs}",), "train")
         list(corpus)  # the phrasebook itself is made off the clock
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
