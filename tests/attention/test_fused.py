@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -28,19 +27,8 @@ MASK = torch.arange(S) < torch.tensor([S, 5, 0])[:, None]
 """All, some and nothing to look at."""
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
-def test_the_laws_hold_in_the_interpreter():
-    """In a process of its own: Triton asks once whether it shall interpret."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout
-    assert "passed" in found.stdout
+def test_the_laws_hold_in_the_interpreter(interpret):
+    interpret(__file__)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")

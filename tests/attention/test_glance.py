@@ -1,9 +1,6 @@
 """A look by one kernel sees what the plain look sees. On a CPU the laws run in Triton's interpreter."""
 
-import importlib.util
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -16,19 +13,8 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter: an overflow is meant
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
-def test_the_laws_hold_in_the_interpreter():
-    """In a process of its own: Triton asks once whether it shall interpret."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout
-    assert "passed" in found.stdout
+def test_the_laws_hold_in_the_interpreter(interpret):
+    interpret(__file__)
 
 
 def given(config, rows, times, size, seed=0):

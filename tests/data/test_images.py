@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from regard.data.images import decode_image, read_image
-from regard.data.png import png
 from regard.errors import DataError
+from regard.viz.png import png
 
 RED, GREEN, WHITE, BLACK = (255, 0, 0), (0, 128, 0), (255, 255, 255), (0, 0, 0)
 

@@ -11,9 +11,9 @@ from regard.data.captioned import CaptionedImages, RegionFeatures, read_captions
 from regard.data.fashion import DEBIAN, LABELS, FashionMnist
 from regard.data.lines import open_lines
 from regard.data.pictures import PARTS, ScenePictures, open_pictures
-from regard.data.png import png
 from regard.data.scenes import scene
 from regard.errors import DataError
+from regard.viz.png import png
 
 FLICKR = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "flickr8k"
 

@@ -11,13 +11,13 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from regard.data.png import png
 from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid, scene
 from regard.data.scenes.chance import Chance
 from regard.data.scenes.heldout import FREE, KINDS, RESERVED, RESERVED_PAIRS, is_reserved, speaks_of_reserved
 from regard.data.scenes.painting import _RGB, paint
 from regard.data.scenes.things import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Description, Kind, Thing
 from regard.errors import DataError
+from regard.viz.png import png
 
 NUMBERS = {"none": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 NOUNS = {noun: shape for shape in SHAPES for noun in (shape, {"cross": "crosses"}.get(shape, shape + "s"))}

@@ -1,9 +1,6 @@
 """A search's kernels do what torch does. On a CPU the laws run in Triton's interpreter."""
 
-import importlib.util
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,19 +14,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
-def test_the_laws_hold_in_the_interpreter():
-    """In a process of its own: Triton asks once whether it shall interpret."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout
-    assert "passed" in found.stdout
+def test_the_laws_hold_in_the_interpreter(interpret):
+    interpret(__file__)
 
 
 def by_torch(logits, forbidden, count):

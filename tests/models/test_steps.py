@@ -5,8 +5,6 @@ The laws are marked `gpu`: `make gpu-test` runs them there. On a CPU the first t
 
 import importlib.util
 import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -30,19 +28,8 @@ CLOSE = {False: 2e-5, True: 3e-2}
 """How close, by their norms, gradients are to those of float64: in float32, and under autocast to bfloat16."""
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
-def test_the_laws_hold_in_the_interpreter():
-    """In a process of its own: Triton asks once whether it shall interpret."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout
-    assert "passed" in found.stdout
+def test_the_laws_hold_in_the_interpreter(interpret):
+    interpret(__file__)
 
 
 # -- counted work -----------------------------------------------------------------------------------------------------

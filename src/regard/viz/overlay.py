@@ -15,7 +15,7 @@ from regard.errors import DisplayError
 from regard.viz.output import check_suffix, warn, write_output
 from regard.viz.overlay_heat import Regions, pixels_of
 from regard.viz.png import from_png, png
-from regard.viz.trace import PICTURES, AttentionTrace, Choice
+from regard.viz.trace import PICTURES, AttentionTrace, Choice, read_record
 
 FORMAT = "regard-image-trace-1"
 FORMS = (*PICTURES, ".html", ".json")
@@ -178,16 +178,7 @@ class ImageTrace:
     @classmethod
     def load(cls, path: str | Path) -> "ImageTrace":
         """Read a .json file that `save` wrote."""
-        try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
-        except ValueError as error:
-            raise DisplayError(f"Cannot read {path}: not a JSON file ({error}).") from error
-        try:
-            return cls.from_json(record if isinstance(record, dict) else {})
-        except DisplayError as error:
-            raise DisplayError(f"Cannot read {path}: {error}") from error
+        return read_record(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists and strings, the image as PNG in base 64; `from_json` gives it back."""

@@ -1,9 +1,10 @@
 """The record of one translation: what was read, what was written, and where the model looked at every step."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,16 +157,7 @@ class AttentionTrace:
     @classmethod
     def load(cls, path: str | Path) -> "AttentionTrace":
         """Read a .json file that `save` wrote."""
-        try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
-        except ValueError as error:  # neither JSON nor UTF-8
-            raise DisplayError(f"Cannot read {path}: not a JSON file ({error}).") from error
-        try:
-            return cls.from_json(record if isinstance(record, dict) else {})
-        except DisplayError as error:
-            raise DisplayError(f"Cannot read {path}: {error}") from error
+        return read_record(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists and strings; `from_json` gives back the trace (weights to six digits)."""
@@ -202,3 +194,20 @@ class AttentionTrace:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DisplayError(f"Not a whole attention trace: {type(error).__name__}: {error}.") from error
+
+
+Read = TypeVar("Read")
+
+
+def read_record(path: str | Path, from_json: Callable[[dict[str, Any]], Read]) -> Read:
+    """Read what was saved as JSON; an error names the file."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
+    except ValueError as error:  # neither JSON nor UTF-8
+        raise DisplayError(f"Cannot read {path}: not a JSON file ({error}).") from error
+    try:
+        return from_json(record if isinstance(record, dict) else {})
+    except DisplayError as error:
+        raise DisplayError(f"Cannot read {path}: {error}") from error

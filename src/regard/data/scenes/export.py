@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from regard.data.png import png
 from regard.data.scenes.questions import QUESTION_KINDS
 from regard.data.scenes.scene import Scene
 from regard.errors import DataError
+from regard.viz.png import png
 
 
 def name_of(scene: Scene) -> str:
