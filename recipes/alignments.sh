@@ -37,7 +37,8 @@ for direction in de-en en-de; do
     --valid-source "$out/data/dev.$from" --valid-target "$out/data/dev.$to" \
     --set training.guided=1.0 --set "training.guided_layer=$guided_layer" --set training.guided_head=0 \
     --set training.guided_shift=true \
-    --set training.steps=3000 --set training.validate_every=1000 --set training.learning_rate=5e-4
+    --set training.steps=2500 --set training.validate_every=2500 --set training.learning_rate=5e-4 \
+    --set training.warmup=200
 done
 echo "Guided by these, one direction:"
 judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --shift

@@ -1,5 +1,6 @@
 """From a configuration to a model with its first weights."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -176,18 +177,21 @@ def _check_names(config: ModelConfig) -> None:
 def initialise(model: nn.Module) -> None:
     """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
 
-    Embeddings are normal with the variance that makes a sum over their width one; an LSTM's forget gate starts open
-    (bias 1, Gers et al. 2000). The papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps
-    of single heads, positions, and learned scales and offsets have first values of their own.
+    Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then take some hundred steps to find
+    them. Those that are scaled, or that an output layer shares, have the variance that makes a sum over their width one.
+    The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). The papers drew
+    small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads, positions, and learned
+    scales and offsets have first values of their own.
     """
     of_own = (nn.LayerNorm, HeadLinear, Position)
     kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
+    whole = _whole_embeddings(model)
     for name, parameter in model.named_parameters():
         kind = name.rsplit(".", 2)[-2:]
         if id(parameter) in kept:
             continue
         if "embedding" in kind[0]:
-            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+            nn.init.normal_(parameter, std=1.0 if id(parameter) in whole else parameter.shape[1] ** -0.5)
             parameter[PAD].zero_()
         elif "bias" in kind[-1]:
             parameter.zero_()
@@ -200,6 +204,23 @@ def initialise(model: nn.Module) -> None:
             nn.init.xavier_uniform_(parameter)
     for module in model.modules():
         if isinstance(module, nn.LSTM):
-            for name, bias in module.named_parameters():
-                if name.startswith("bias_ih"):
-                    bias[module.hidden_size : 2 * module.hidden_size].fill_(1.0)
+            _draw_lstm(module)
+
+
+def _whole_embeddings(model: nn.Module) -> set[int]:
+    """Return the embeddings that are neither scaled nor tied to anything, where nothing in the model is tied."""
+    tables = [module for module in model.modules() if isinstance(module, Embedding)]
+    names = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+    if any(names[id(table.weight)] > 1 for table in tables):
+        return set()
+    return {id(table.weight) for table in tables if table.scale == 1.0}
+
+
+def _draw_lstm(network: nn.LSTM) -> None:
+    width = network.hidden_size
+    for name, parameter in network.named_parameters():
+        if name.startswith("weight_ih"):
+            for gate in parameter.split(width):
+                nn.init.xavier_uniform_(gate)
+        elif name.startswith("bias_ih"):
+            parameter[width : 2 * width].fill_(1.0)
