@@ -36,6 +36,9 @@ bottleneck: $(RUNTIME)  ## docs/bottleneck.md: the same model with and without a
 mechanisms: $(RUNTIME)  ## docs/mechanisms/: a page for each, with a picture from a model trained with it
 	$(BIN)/python bench/mechanisms.py train
 	$(BIN)/python bench/mechanisms.py pages
+	$(BIN)/python bench/vision_mechanisms.py train
+	$(BIN)/python bench/vision_mechanisms.py draw
+	$(BIN)/python bench/vision_mechanisms.py pages
 
 bench: $(RUNTIME)  ## regard beside other toolkits on the CPU; the first run makes their environments and models
 	$(BIN)/python bench/cpu_train.py
@@ -49,7 +52,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(INSTALLED): $(RUNTIME)
 	@echo "Installing what the tests need into $(VENV) (once) ..."
-	@$(PIP) '.[plot,tensorboard,dev]'
+	@$(PIP) '.[plot,serve,tensorboard,dev]'
 	@touch $@
 
 clean:

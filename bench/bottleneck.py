@@ -14,7 +14,7 @@ import torch
 import regard
 from regard.config import Config
 from regard.data.corpus import open_corpus
-from regard.demo import configuration
+from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
 from regard.evaluation.report import Report
 from regard.settings import override

@@ -33,7 +33,7 @@ from regard.data.batching import pad_sources
 from regard.data.corpus import open_corpus
 from regard.data.vocabulary import EOS
 from regard.decoding.translator import Translator
-from regard.demo import configuration
+from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
 from regard.models.looks import watched
 from regard.presets import preset
@@ -322,7 +322,8 @@ def index(texts: dict[str, Any], measured: dict[str, Any]) -> str:
     return f"""# Mechanisms
 
 A page for each: its equation, where a trained model looks with it, when to use it, what it costs. All are combined
-freely: `regard list` names them, and a combination that has no meaning is refused with the reason.
+freely: `regard list` names them, and a combination that has no meaning is refused with the reason. Those that look at
+images have [pages of their own](vision.md).
 
 | mechanism | setting | BLEU | AER | parameters | ms a look |
 |---|---|---|---|---|---|

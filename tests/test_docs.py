@@ -174,7 +174,7 @@ def test_commands_are_found_and_wrong_ones_noticed():
 # -- what regard data prints ------------------------------------------------------------------------------------------
 
 TRANSCRIPT = re.compile(
-    r"^\$ (?P<command>regard data [^>|\n]*)\n(?P<output>.*?)(?=^\$ |^```)", re.MULTILINE | re.DOTALL
+    r"^\$ (?P<command>regard data (?!.*--out)[^>|\n]*)\n(?P<output>.*?)(?=^\$ |^```)", re.MULTILINE | re.DOTALL
 )
 
 

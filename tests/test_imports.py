@@ -39,9 +39,10 @@ ORDER = (
     "training",
     "compare",
     "demo",
+    "serve",
     "cli",
 )
-HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich")
+HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich", "fastapi", "uvicorn")
 BY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 

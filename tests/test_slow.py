@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard.data.corpus import open_corpus
-from regard.demo import configuration
+from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
 from regard.settings import override
 from regard.training.loop import train

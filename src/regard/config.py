@@ -21,6 +21,8 @@ class DataConfig:
     """Validation corpora of these, with the same tags."""
     max_length: int = 128
     """Pairs with more tokens than this on either side are left out of training, and counted."""
+    plain_captions: bool = False
+    """Take captions from files in lower case and without punctuation, as papers on captions do, to score them too."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,10 @@ class ImageConfig:
     """resnet: residual units in a stage."""
     standardised: bool = False
     """resnet: give the weights of each filter a mean of zero and a variance of one (Qiao et al. 2019)."""
+    normalise: str = "groups"
+    """resnet: normalise over groups of each image's channels (groups), or over the images of a batch (batch)."""
+    normalised: bool = False
+    """regions: normalise what they are mapped to, so that the scale of given features does not matter."""
     block: str = "none"
     """resnet: a block of attention: none, or one of regard list blocks."""
     where: tuple[str, ...] = ()
@@ -186,6 +192,54 @@ class ImageConfig:
 
 
 @dataclass(frozen=True)
+class QuestionsConfig:
+    """How a question and an image become an answer (task answer); `model.encoder` is what reads the question.
+
+    `model.attention` is how the image is looked at. Without it (attention=none) all that is known of the image is one
+    vector, whatever the question: its mean, or its class token.
+    """
+
+    kind: str = "top-down"
+    """What answers: regard list answerers."""
+    fusion: int = 512
+    """top-down: units in which question and image meet."""
+    pooling: str = "first"
+    """cross: what the answer is read from, the question mark that stands first (first), or the mean of all words."""
+    summed: bool = False
+    """cross: beside each look another whose weights do not sum to one: it tells how many fit (Zhang et al. 2018)."""
+    shared: bool = False
+    """cross: every layer has the same weights: what finds one thing also finds the next (Dehghani et al. 2019)."""
+
+
+@dataclass(frozen=True)
+class DetectionConfig:
+    """Object queries (task detect): what they are, how they are matched, and what is made small."""
+
+    queries: int = 8
+    """Object queries: the most objects that can be found in an image."""
+    kind: str = "anchors"
+    """What a query is: learned (Carion et al. 2020), or anchors, which look around a box that each layer moves."""
+    mask_channels: int = 16
+    """Channels of the mask head where it is as fine as the image; 0 for no masks."""
+    mask_maps: int = 8
+    """Maps of attention over cells that a mask begins with."""
+    nothing: float = 0.1
+    """What a query that answers for no object weighs in the loss of classes."""
+    class_cost: float = 1.0
+    """What the probability of the right class weighs in matching."""
+    l1: float = 5.0
+    """What the distance of boxes weighs, in matching and in the loss."""
+    giou: float = 2.0
+    """What the generalised IoU of boxes weighs, in matching and in the loss."""
+    dice: float = 1.0
+    """What the dice loss of masks weighs."""
+    focal: float = 5.0
+    """What the focal loss of masks weighs."""
+    gamma: float = 2.0
+    """How much less focal loss minds pixels that are right already; 0 for cross-entropy."""
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """The network."""
 
@@ -211,7 +265,9 @@ class ModelConfig:
     image: ImageConfig | None = None
     """image=none: the model reads no images."""
     task: str = "write"
-    """What is made of what was read: write (a translation, a caption), or classify (a class of images)."""
+    """What is made of what was read: write (a translation, a caption); of images also classify, answer or detect."""
+    questions: QuestionsConfig = field(default_factory=QuestionsConfig)
+    detection: DetectionConfig = field(default_factory=DetectionConfig)
 
 
 @dataclass(frozen=True)
@@ -224,6 +280,8 @@ class TrainingConfig:
     """The highest learning rate."""
     weight_decay: float = 0.0
     """Weight decay (adamw, sgd)."""
+    momentum: float = 0.0
+    """sgd: how much of the last steps is kept at each step (Nesterov's momentum); 0 for none."""
     beta2: float = 0.999
     """How much of the mean of squared gradients is kept at each step (adam, adamw)."""
     schedule: str = "plateau"
@@ -264,6 +322,8 @@ class TrainingConfig:
     """classify: mirror pictures left to right, half of the time."""
     shift: int = 0
     """classify: shift pictures by up to so many rows and columns of pixels."""
+    asked: int = 8
+    """answer: questions about each picture of a batch; where a picture has fewer, some are asked twice."""
     batch_tokens: int = 4000
     """Tokens in a batch, padding included, on the longer side; a picture counts as 16 of them."""
     accumulate: int = 1
@@ -285,7 +345,8 @@ class TrainingConfig:
     save_every: int = 1000
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
-    """What decides which model is best and when to stop: bleu (decoded), accuracy (classify) or loss."""
+    """What decides which model is best and when to stop: bleu (decoded), accuracy (classify, answer), ap (detect) or
+    loss."""
     patience: int = 5
     """Validations without a better score before training stops; 0 for never."""
     log_every: int = 50

@@ -78,7 +78,7 @@ def test_completion_is_offered_in_a_shell():
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'regard'; from regard.cli.main import run; run()"]
     ran = process(env={**ENVIRONMENT, **asked}, program=program)
     assert ran.stdout.decode().split() == [
-        f"data.{name}=" for name in ("train", "valid", "tagged", "valid_tagged", "max_length")
+        f"data.{name}=" for name in ("train", "valid", "tagged", "valid_tagged", "max_length", "plain_captions")
     ]
 
 

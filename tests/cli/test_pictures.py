@@ -89,10 +89,10 @@ def test_what_cannot_be_described(refused, captions, classes, trained, drawn):
         f"{captions} holds a model that reads pictures, not texts: use regard caption."
     )
     assert refused("caption", classes, drawn / "0.png") == (
-        f"{classes} holds a classifier, which writes nothing: use regard classify."
+        f"{classes} holds a classifier, which tells classes: use regard classify."
     )
     assert refused("classify", captions, drawn / "0.png") == (
-        f"{captions} holds a captioner, which knows no classes: use regard caption."
+        f"{captions} holds a captioner, which describes pictures: use regard caption."
     )
 
 

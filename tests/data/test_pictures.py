@@ -390,3 +390,17 @@ def test_flickr8k():
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's dataset-fashion-mnist is not installed")
 def test_fashion_of_debian():
     assert {split: len(FashionMnist(DEBIAN, split)) for split in ("all", "test")} == {"all": 60_000, "test": 10_000}
+
+
+def test_many_scenes_are_painted_by_several_processes_alike(monkeypatch):
+    from regard.data import painters
+
+    alone = open_pictures(("scenes:valid:70",), pixels=33)
+    monkeypatch.setattr(painters, "ALONE", 69)
+    monkeypatch.setattr(painters, "cores", lambda: 2)
+    many = open_pictures(("scenes:valid:70",), pixels=33)
+    assert np.array_equal(many.images(range(2, 70)), alone.images(range(2, 70)))
+    assert [*many.every("captions")] == [*alone.every("captions")]
+    assert [*many.every("questions")] == [*alone.every("questions")]
+    for things, own in zip(many.every("objects"), alone.every("objects"), strict=True):
+        assert all(np.array_equal(part, other) for part, other in zip(things, own, strict=True))

@@ -37,7 +37,7 @@ def make(config=MODEL, tokenizers=None, seed=0, scale=2.0, **rest):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)  # first weights hardly tell one word from another
-        model.decoder.output.bias[EOS] = 2.0  # and would go on for ever
+        model.decoder.output.bias[EOS] = 3.0  # and would go on for ever
     return Translator(model, tokenizers, **rest)
 
 

@@ -106,7 +106,8 @@ def test_an_interrupted_run_ends_as_one_that_was_not(task, average, clothes, tmp
     chosen = f"training.average={average}"
     config = captioner("xu2015-hard-small", ("scenes:12",), ("scenes:5",), chosen)
     if task == "classes":
-        config = captioner("resnet-small", (clothes,), (), chosen)
+        running = ("model.image.normalise=batch", "training.optimizer=sgd", "training.momentum=0.9")
+        config = captioner("resnet-small", (clothes,), (), chosen, *running)
     train(config, tmp_path / "whole")
     for at in (1, 3):
         with pytest.raises(Killed):
@@ -129,7 +130,7 @@ def test_a_classifier_is_trained_into_a_folder(name, clothes, tmp_path):
     assert "pictures_per_second" in records[0]
     image = read_toml(tmp_path / "m" / "config.toml").model.image
     assert (image.channels, image.size) == (1, 28)
-    with pytest.raises(ModelError, match="holds a classifier, which writes nothing: use regard classify"):
+    with pytest.raises(ModelError, match="holds a classifier, which tells classes: use regard classify"):
         Narrator.load(tmp_path / "m")
 
 
@@ -177,7 +178,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, tmp_path)
         "training.metric=bleu is not what this model's task is scored by: take accuracy or loss."
     )
     assert refused(captioner("captioner-small", ("scenes",), (), "training.flip=true")) == (
-        "training.flip changes pictures that are to be classified, and this model writes: leave it out."
+        "training.flip changes pictures that are to be classified, and this model's task is to write: leave it out."
     )
     assert refused(captioner("resnet-small", (clothes,), (), "training.doubly_stochastic=1")) == (
         "training.doubly_stochastic is 1.0, but this model does not write of a picture that it looks at: set it to 0."

@@ -22,11 +22,11 @@ from regard.models.build import build_model
 from regard.training import loop
 from regard.training.loss import batch_loss
 from regard.training.material import Material, Sources
-from regard.training.progress import Silent
+from regard.training.progress import UNITS, Silent
 from regard.training.trainer import seed_from
 
 WORDS = 30
-TIMINGS = ("seconds", "tokens_per_second", "pictures_per_second", "steps_per_second")
+TIMINGS = ("seconds", *(f"{unit}_per_second" for unit in ("steps", *UNITS)))
 
 MODEL = ModelConfig(
     embedding=5,

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from regard.data.batching import PICTURE
 from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid
+from regard.training.answers import draw_order
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Question, QuestionSet
 from regard.vision.questions.scoring import question_loss
@@ -29,7 +31,7 @@ def scene_questions(
             gold = None if there is None else there[list(question.things)].any(axis=0)
             asked[-1].append(Question(question.text, question.answer, question.kind, question.held_out, gold))
     words = words or QuestionWords.of(question.text for some in asked for question in some)
-    return QuestionSet(np.stack(images), asked, words, ANSWERS, QUESTION_KINDS), words
+    return QuestionSet.of(np.stack(images), asked, words, ANSWERS, QUESTION_KINDS), words
 
 
 def train_questions(
@@ -44,7 +46,7 @@ def train_questions(
     device: str = "cpu",
     tell: Callable[[int, float, float], None] = lambda step, loss, right: None,
     every: int = 100,
-    each: int = 0,
+    each: int = 2,
 ) -> int:
     """Train by Adam with a cosine over the seconds of a core, or the steps, that there are; returns the steps taken."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))
@@ -52,19 +54,20 @@ def train_questions(
     begun, step, epoch = time.process_time(), 0, 0
     loss = right = count = 0.0
     while True:
-        for batch in material.batches(pictures, seed=1, epoch=epoch, each=each):
+        for rows in draw_order(material, pictures * PICTURE, each, seed=1, epoch=epoch):
+            batch = material.chosen(rows, each)
             done = max((time.process_time() - begun) / seconds, step / steps)
             if done >= 1:
                 return step
             for group in optimizer.param_groups:
                 group["lr"] = rate * min((step + 1) / warmup, 0.5 + 0.5 * np.cos(np.pi * done))
             here = batch.to(device)
-            made = question_loss(model, here)
+            total, given, _ = question_loss(model, here)
             optimizer.zero_grad()
-            (made.total / batch.count).backward()
+            (total / batch.count).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            loss, right, count = loss + made.loss.item(), right + made.beside["right"].item(), count + batch.count
+            loss, right, count = loss + total.item(), right + given.item(), count + batch.count
             step += 1
             if step % every == 0:
                 tell(step, loss / count, right / count)

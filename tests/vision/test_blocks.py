@@ -11,7 +11,7 @@ from regard.models.looks import watched
 from regard.vision.base import Block
 from regard.vision.blocks import BlockSizes, blocks, watched_blocks
 from regard.vision.build import draw
-from regard.vision.convolution import StandardisedConvolution
+from regard.vision.convolution import BatchNorm, Convolutions, StandardisedConvolution
 from regard.vision.residual import ResidualUnit
 
 B, C, h, w = 2, 12, 5, 7
@@ -286,6 +286,17 @@ def test_standardised_filters_have_mean_zero_and_variance_one():
     torch.testing.assert_close(layer(x), nn.functional.conv2d(x, filters / math.sqrt(9 * C), padding=1))
 
 
+def test_a_norm_over_the_batch_is_torchs_and_its_running_means_are_weights():
+    ours, theirs = BatchNorm(C).double(), nn.BatchNorm2d(C).double()
+    for step in range(3):
+        x = features() + step
+        torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+    held = dict(ours.named_parameters())
+    torch.testing.assert_close(held["mean"].detach(), theirs.running_mean)
+    torch.testing.assert_close(held["variance"].detach(), theirs.running_var)
+
+
 # -- sizes and refusals ----------------------------------------------------------------------------------------------
 
 
@@ -325,6 +336,12 @@ def test_what_cannot_be_built_is_refused(name, sizes, message):
     with pytest.raises(ConfigError) as caught:
         blocks[name](SIZES._replace(**sizes))
     assert str(caught.value) == message
+
+
+def test_an_unknown_norm():
+    with pytest.raises(ConfigError) as caught:
+        Convolutions(normalise="layer").norm(C)
+    assert str(caught.value) == "model.image.normalise must be one of groups, batch, got 'layer'."
 
 
 def test_an_unknown_block():

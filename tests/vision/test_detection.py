@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ImageConfig, ModelConfig
+from regard.config import AttentionConfig, DecoderConfig, DetectionConfig, EncoderConfig, ImageConfig, ModelConfig
 from regard.data.scenes import generate
 from regard.data.scenes.things import SHAPES
 from regard.errors import ConfigError, DataError, ModelError
-from regard.vision.detection.batch import Gold, ObjectBatch, pack
+from regard.vision.build import build_detector
+from regard.vision.detection.batch import Gold, ObjectBatch, Objects, ObjectSet, pack
 from regard.vision.detection.boxes import area, from_corners, generalised_overlap, overlap, to_corners
-from regard.vision.detection.config import DetectionConfig
-from regard.vision.detection.detector import Detector, build_detector
+from regard.vision.detection.detector import Detector
 from regard.vision.detection.losses import detection_loss, mask_losses, set_loss
 from regard.vision.detection.matching import assign, assign_all, matching_costs
 from regard.vision.detection.predict import Thing, detect
@@ -42,7 +42,7 @@ DETECTION = DetectionConfig(queries=N, mask_channels=4, mask_maps=3)
 def made(queried: str, **image) -> Detector:
     torch.manual_seed(1)
     config = replace(MODEL, image=replace(MODEL.image, **image))
-    model = build_detector(config, replace(DETECTION, kind=queried), CLASSES)
+    model = build_detector(replace(config, detection=replace(DETECTION, kind=queried)), CLASSES)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "W_b" in name or "light" in name:  # what starts from zero would hide what it scales
@@ -351,7 +351,7 @@ def test_looks_beside_a_reference(kind):
 
 
 def test_a_light_falls_on_its_box():
-    model = build_detector(MODEL, replace(DETECTION, kind="anchors"), CLASSES)
+    model = build_detector(replace(MODEL, detection=replace(DETECTION, kind="anchors")), CLASSES)
     light = model.layers[0].look.light
     boxes = torch.tensor([[[0.2, 0.7, 0.3, 0.3]]])
     dark = light(torch.randn(1, 1, D), boxes, centers((10, 10), torch.device("cpu")))
@@ -370,14 +370,14 @@ def test_weights_are_as_many_as_they_should_be():
     boxes = N * 4 + N * wide + 4 * (wide // 4) * wide + wide
     wanted = {"learned": 2 * layer + ends + places + N * wide, "anchors": 2 * (layer + light) + ends + places + boxes}
     for kind in queries:
-        model = build_detector(MODEL, replace(DETECTION, kind=kind, mask_channels=0), CLASSES)
+        model = build_detector(replace(MODEL, detection=replace(DETECTION, kind=kind, mask_channels=0)), CLASSES)
         own = sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in model.encoder.parameters())
         assert own == wanted[kind], kind
 
 
 def test_what_cannot_be_built_says_why():
     def build(detection=DETECTION, classes=CLASSES, **changes):
-        return lambda: build_detector(replace(MODEL, **changes), detection, classes)
+        return lambda: build_detector(replace(MODEL, detection=detection, **changes), classes)
 
     assert refusal(ConfigError, build(classes=0)) == "A detector needs at least 1 class, got 0."
     assert refusal(ConfigError, build(replace(DETECTION, queries=0))) == (
@@ -466,14 +466,22 @@ def test_a_batch_keeps_what_it_is_made_of():
         assert not packed.masks[row, count:].any()
     assert packed.to("cpu").count == packed.count
     assert pack([one._replace(masks=None) for one in golds], 8).masks is None
+    joined = ObjectSet(
+        np.stack([one.image for one in golds]), Objects.joined([Objects.of(golds[:1]), Objects.of(golds[1:])])
+    )
+    again = joined.batch(np.arange(6))
+    for part, other in zip(again.tensors(), pack(golds, 8).tensors(), strict=True):
+        assert torch.equal(part, other)
+    for one, other in zip(joined.golds(np.array([4, 1])), (golds[4], golds[1]), strict=True):
+        assert all(np.array_equal(part, wanted) for part, wanted in zip(one, other, strict=True))
 
 
 @KINDS
 def test_what_is_detected_is_what_the_model_says(kind):
     model, given = made(kind).float(), batch()
     names = ("a", "b", "c")
-    found = model(from_pixels(given.images))
-    things = detect(model, given.images, names, least=0.0)
+    found = model(from_pixels(given.source))
+    things = detect(model, given.source, names, least=0.0)
     assert [len(own) for own in things] == [N, N]
     for row, own in enumerate(things):
         assert sorted(one.query for one in own) == list(range(N))
@@ -486,7 +494,7 @@ def test_what_is_detected_is_what_the_model_says(kind):
             assert one.box == pytest.approx(corners.tolist(), abs=1e-4)
             assert one.mask.shape == (12, 12)
     middle = things[0][2].score
-    assert len(detect(model, given.images, names, least=middle - 1e-4)[0]) == 3
+    assert len(detect(model, given.source, names, least=middle - 1e-4)[0]) == 3
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
@@ -512,9 +520,10 @@ def test_things_are_found_within_seconds():
         decoder=replace(MODEL.decoder, layers=2, width=32, feed_forward=64),
         image=replace(MODEL.image, size=32, width=32, layers=0),
     )
-    model = build_detector(config, DetectionConfig(mask_channels=4, mask_maps=4), 1)
+    model = build_detector(replace(config, detection=DetectionConfig(mask_channels=4, mask_maps=4)), 1)
     train = [thing_of(scene) for scene in generate("train", 640, pixels=32)]
-    valid = [thing_of(scene) for scene in generate("valid", 40, pixels=32)]
+    few = [*generate("valid", 40, pixels=32)]
+    valid = ObjectSet.of([thing_of(scene) for scene in few], held_out=[scene.held_out for scene in few])
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     before = validate(model, valid, ["thing"])
     for step in range(STEPS):
@@ -524,11 +533,11 @@ def test_things_are_found_within_seconds():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    after = validate(model, valid, ["thing"], new=[i % 2 == 1 for i in range(40)])
+    after = validate(model, valid, ["thing"])
     assert before["ap"] < 0.1 < 0.4 < after["ap"]
     assert before["iou"] < 0.2 < 0.4 < after["iou"]
     assert after["valid_loss"] < before["valid_loss"] / 2
-    assert {"ap_new", "ap_familiar", "iou_new", "iou_familiar"} < after.keys()
+    assert {"ap_held_out", "ap_familiar", "iou_held_out", "iou_familiar"} < after.keys()
     assert model.training
 
 

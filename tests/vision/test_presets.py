@@ -9,15 +9,10 @@ from regard.config import Config
 from regard.presets.vision import vision, visions
 from regard.settings import from_dict, to_dict
 from regard.vision.blocks import blocks
-from regard.vision.build import build_captioner, build_classifier
+from regard.vision.build import build
 
-CAPTIONERS = ("xu2015", "captioner")
 MEASURED = {"resnet": 2.8, "dosovitskiy2020-vit": 86, "dosovitskiy2020-vit-small": 0.8}
 """Weights in millions."""
-
-
-def built(config: Config, name: str):
-    return build_captioner(config.model, 31) if name.startswith(CAPTIONERS) else build_classifier(config.model, 10)
 
 
 @pytest.mark.parametrize("name", visions)
@@ -27,15 +22,15 @@ def test_every_preset_makes_a_model_that_reads_its_images(name):
     assert visions[name].__doc__
     assert from_dict(Config, to_dict(config)) == config
     with torch.device("meta"):
-        model = built(config, name)
-    assert math.prod(model.encoder.stem.grid) in (49, 64, 196)
+        model = build(config.model, 29, 31)
+    assert math.prod(model.encoder.stem.grid) in (49, 64, 196, 256)
     weights = sum(parameter.numel() for parameter in model.parameters())
     if name in MEASURED:
         assert round(weights / 1e6, 1 if weights < 10e6 else None) == MEASURED[name]
     if name.endswith("-small"):
         assert weights < 3e6
         image = config.model.image
-        encoded = built(config, name).eval().encoder(torch.zeros(1, image.channels, image.size, image.size))
+        encoded = build(config.model, 29, 31).eval().encoder(torch.zeros(1, image.channels, image.size, image.size))
         assert encoded.states.shape == (1, 64, image.width)
 
 
@@ -47,4 +42,9 @@ def test_every_system_has_a_small_sibling_with_the_same_block():
                 assert getattr(small.image, part) == getattr(large.image, part)
             assert small.decoder.kind == large.decoder.kind
             assert (small.attention is None) == (large.attention is None)
+            assert (small.task, small.questions.kind, small.detection.kind) == (
+                large.task,
+                large.questions.kind,
+                large.detection.kind,
+            )
     assert {vision(name).model.image.block for name in visions} <= {"none", *blocks}

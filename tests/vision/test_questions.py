@@ -9,14 +9,15 @@ import torch
 from torch import nn
 
 from regard.attention.base import Sizes
-from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig
+from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig, QuestionsConfig
 from regard.errors import ConfigError, DataError, ModelError
+from regard.vision.build import build_answerer
 from regard.vision.questions.base import Answerer, Asking, answerers
-from regard.vision.questions.batch import Question, QuestionSet
-from regard.vision.questions.build import build_answerer
+from regard.vision.questions.batch import Question, QuestionSet, draw_questions
 from regard.vision.questions.gated import GatedTanhScore
 from regard.vision.questions.scoring import (
     QuestionScores,
+    astray,
     blind_guess,
     hits,
     looked_at,
@@ -24,7 +25,6 @@ from regard.vision.questions.scoring import (
     question_loss,
     score_questions,
 )
-from regard.vision.questions.settings import QuestionsConfig
 from regard.vision.questions.words import ASK, PAD, UNKNOWN, QuestionWords
 
 B, N, T, S, C, D, E, Q, A, F, WORDS, ANSWERS = 2, 5, 4, 6, 3, 8, 10, 12, 7, 9, 17, 11
@@ -48,7 +48,7 @@ CROSS = ModelConfig(
     positions="sinusoidal",
     image=REGIONS,
 )
-SYSTEMS = {
+PAIRS = {
     "top-down": (TOP_DOWN, QuestionsConfig("top-down", fusion=F)),
     "top-down, lstm": (
         replace(TOP_DOWN, encoder=replace(TOP_DOWN.encoder, cell="lstm")),
@@ -64,21 +64,22 @@ SYSTEMS = {
     ),
     "cross": (CROSS, QuestionsConfig("cross")),
     "cross, shared": (replace(CROSS, positions="rotary"), QuestionsConfig("cross", shared=True)),
+    "cross, summed": (CROSS, QuestionsConfig("cross", summed=True)),
     "cross, mean": (
         replace(CROSS, encoder=replace(CROSS.encoder, norm="post")),
         QuestionsConfig("cross", pooling="mean"),
     ),
 }
-BLIND = {f"{name} without": (replace(model, attention=None), config) for name, (model, config) in SYSTEMS.items()}
+SYSTEMS = {name: replace(model, questions=config) for name, (model, config) in PAIRS.items()}
+BLIND = {f"{name} without": replace(model, attention=None) for name, model in SYSTEMS.items()}
 EVERY = SYSTEMS | BLIND
 BY_SYSTEM = pytest.mark.parametrize("name", SYSTEMS)
 BY_EVERY = pytest.mark.parametrize("name", EVERY)
 
 
 def made(name: str, image: ImageConfig = REGIONS) -> Answerer:
-    model, config = EVERY[name]
     torch.manual_seed(1)
-    built = build_answerer(replace(model, image=image), config, WORDS, ANSWERS)
+    built = build_answerer(replace(EVERY[name], image=image), WORDS, ANSWERS)
     for parameter in built.parameters():
         if parameter.dim() == 1:
             nn.init.uniform_(parameter, -0.5, 1.2)  # what starts from zero would hide what it does
@@ -111,7 +112,7 @@ def test_weights_are_those_of_the_question(name):
     model, asked = made(name), asking()
     seen = model.see(drawn(B, S, C), asked)
     assert seen.logits.shape == (N, ANSWERS)
-    config = EVERY[name][0]
+    config = EVERY[name]
     layers = 0 if config.attention is None else 1 if "top-down" in name else 3
     steps = 1 if "top-down" in name else T
     heads = 1 if config.attention is None else config.attention.heads
@@ -274,13 +275,16 @@ def test_words_have_no_capitals_and_no_question_marks():
     assert refusal(DataError, lambda: words.encode(" ? ")) == "The question ' ? ' has no words."
 
 
+KINDS = ("a", "b")
+
+
 def material(gold=True) -> QuestionSet:
     words = QuestionWords(["is", "red", "what"])
     images = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
     cells = np.arange(16) == 5
     one = Question("what is red?", "no", "a", gold=cells if gold else None)
     two = Question("red?", "yes", "b", True, np.zeros(16, bool) if gold else None)
-    return QuestionSet(images, [[one, two], [], [two]], words, ("yes", "no"), ("a", "b"))
+    return QuestionSet.of(images, [[one, two], [], [two]], words, ("yes", "no"), KINDS)
 
 
 def test_a_batch_holds_pictures_with_all_their_questions():
@@ -298,34 +302,30 @@ def test_a_batch_holds_pictures_with_all_their_questions():
     assert batch.to("cpu").tokens_mask.equal(batch.tokens != PAD)
 
 
-def test_batches_lose_nothing_and_go_by_seed_and_epoch():
+def test_batches_lose_nothing():
     some = material()
-    rows = [batch.rows.tolist() for batch in some.batches(2, seed=1)]
-    assert sorted(row for batch in rows for row in batch) == [0, 1, 2]
-    assert rows == [batch.rows.tolist() for batch in some.batches(2, seed=1)]
+    assert [batch.rows.tolist() for batch in some.batches(2)] == [[0, 1], [2]]
     assert [batch.count for batch in some.batches(1)] == [2, 1]  # nothing is asked about the second
 
 
-def test_drawn_batches_have_one_shape():
+def test_chosen_batches_have_one_shape():
     some = material()
-    with_two = [0, 2]
-    batch = some.draw(with_two, 3, np.random.default_rng(1))
+    raw = np.array([7, 3, 5])
+    rows = draw_questions(some.asked.starts, np.array([2, 0]), 3, raw)
+    assert rows.tolist() == [2, 2, 2, 1, 0, 1]  # by the random numbers within a picture, and round again
+    batch = some.chosen(rows, 3)
     assert batch.about is None
     assert batch.tokens.shape == (6, 4)
-    assert set(batch.rows[:3]) == {0, 1}
-    assert set(batch.rows[3:]) == {2}
-    model = build_answerer(replace(CROSS, image=PIXELS), SYSTEMS["cross"][1], 6, 2).eval()
+    assert batch.shape == (2, 8, 8, 3, 6, 4)
+    assert (batch.source.numpy() == some.sources[[2, 0]]).all()
+    model = build_answerer(replace(SYSTEMS["cross"], image=PIXELS), 6, 2).eval()
     assert len(predict(model, batch, ("yes", "no"))) == batch.count == 6
-    assert (
-        refusal(DataError, lambda: some.draw([1], 2, np.random.default_rng(1)))
-        == "No question is asked about picture 1."
-    )
 
 
 def test_regions_of_any_number_are_padded():
     regions = [np.ones((2, C), np.float32), np.ones((4, C), np.float32)]
     one = Question("red", "yes")
-    batch = QuestionSet(regions, [[one], [one]], QuestionWords(["red"]), ("yes",)).batch([0, 1])
+    batch = QuestionSet.of(regions, [[one], [one]], QuestionWords(["red"]), ("yes",)).batch([0, 1])
     assert batch.mask.tolist() == [[True, True, False, False], [True] * 4]
     assert batch.features is batch.source
     assert batch.gold is None
@@ -334,15 +334,19 @@ def test_regions_of_any_number_are_padded():
 def test_what_does_not_fit_is_refused():
     words, image, one = QuestionWords(["red"]), np.zeros((8, 8, 3), np.uint8), Question("red", "yes")
     case = lambda call: refusal((DataError, ModelError, ConfigError), call)  # noqa: E731
-    assert case(lambda: QuestionSet([image], [], words, ("yes",))) == "There are 1 pictures and questions about 0."
-    assert case(lambda: QuestionSet([image], [[one]], words, ("yess",))) == (
+    assert (
+        case(lambda: QuestionSet.of([image], [[one], [one]], words, ("yes",)))
+        == "There are 1 pictures and questions about 2."
+    )
+    assert case(lambda: QuestionSet.of([image], [[one]], words, ("yess",))) == (
         "No answer is 'yes'. Did you mean 'yess'? There are yess."
     )
     assert (
-        case(lambda: QuestionSet([image], [[]], words, ("yes",))) == "No question is asked about any of the pictures."
+        case(lambda: QuestionSet.of([image], [[]], words, ("yes",)))
+        == "No question is asked about any of the pictures."
     )
     small = np.zeros((4, 4, 3), np.uint8)
-    two = QuestionSet([image, small], [[one], [one]], words, ("yes",))
+    two = QuestionSet.of([image, small], [[one], [one]], words, ("yes",))
     assert "Images of 2 sizes" in case(lambda: two.batch([0, 1]))
     asked = asking()
     assert case(lambda: made("cross")(drawn(1, S, C), asked)) == (
@@ -360,7 +364,7 @@ def test_what_does_not_fit_is_refused():
     [
         ({}, QuestionsConfig("topdown"), "No answerer named 'topdown'. Did you mean 'top-down'?"),
         ({"encoder": EncoderConfig("recurrent")}, QuestionsConfig(), "model.encoder.bidirectional=false"),
-        ({}, QuestionsConfig(fusion=0), "questions.fusion must be at least 1, got 0."),
+        ({}, QuestionsConfig(fusion=0), "model.questions.fusion must be at least 1, got 0."),
         ({}, QuestionsConfig("cross"), "model.encoder.kind is recurrent: set it to transformer."),
         (
             {"encoder": CROSS.encoder, "embedding": Q},
@@ -375,11 +379,13 @@ def test_what_does_not_fit_is_refused():
     ],
 )
 def test_settings_that_make_no_answerer(changes, config, said):
-    assert said in refusal(ConfigError, lambda: build_answerer(replace(TOP_DOWN, **changes), config, WORDS, ANSWERS))
+    assert said in refusal(
+        ConfigError, lambda: build_answerer(replace(TOP_DOWN, questions=config, **changes), WORDS, ANSWERS)
+    )
 
 
 def test_a_model_needs_words_and_answers():
-    text = refusal(ConfigError, lambda: build_answerer(*SYSTEMS["cross"], WORDS, 0))
+    text = refusal(ConfigError, lambda: build_answerer(SYSTEMS["cross"], WORDS, 0))
     assert text == "An answerer needs at least 1 answer, got 0."
     assert sorted(answerers) == ["cross", "top-down"]
 
@@ -387,25 +393,25 @@ def test_a_model_needs_words_and_answers():
 @BY_EVERY
 def test_loss_and_prediction_agree(name):
     some = material()
-    model = build_answerer(replace(EVERY[name][0], image=PIXELS), EVERY[name][1], 6, 2).eval()
+    model = build_answerer(replace(EVERY[name], image=PIXELS), 6, 2).eval()
     batch = some.batch([0, 2])
-    loss = question_loss(model, batch)
+    total, given, _ = question_loss(model, batch)
     said = predict(model, batch, ("yes", "no"))
     right = ["yes" if answer == 0 else "no" for answer in batch.answers]
     chances = [
         dict([(one.answer, one.probability), *one.others])[wanted] for one, wanted in zip(said, right, strict=True)
     ]
-    assert loss.total.item() == pytest.approx(-sum(map(math.log, chances)), rel=1e-5)
-    assert loss.beside["right"] == sum(one.answer == wanted for one, wanted in zip(said, right, strict=True))
+    assert total.item() == pytest.approx(-sum(map(math.log, chances)), rel=1e-5)
+    assert given == sum(one.answer == wanted for one, wanted in zip(said, right, strict=True))
     assert [one.weights.shape[0] for one in said] == ([1] * 3 if "top-down" in name else [4, 2, 2])
     assert all(one.weights.shape[-1] == math.prod(one.grid) == 16 for one in said)
-    scores = score_questions(model, some.batches(1), some.kinds)
-    assert scores.summary()["valid_loss"] == pytest.approx(loss.total.item() / 3, rel=1e-5)
+    scores = score_questions(model, some.batches(1), KINDS)
+    assert scores.summary()["valid_loss"] == pytest.approx(total.item() / 3, rel=1e-5)
 
 
 def test_scores_by_kind_and_by_what_is_new():
     batch = material().batch([0, 2])
-    model = build_answerer(replace(TOP_DOWN, image=PIXELS), SYSTEMS["top-down"][1], 6, 2).eval()
+    model = build_answerer(replace(SYSTEMS["top-down"], image=PIXELS), 6, 2).eval()
     seen = model.see(batch.features, batch.asking)
     weights = torch.zeros(3, 1, 1, 1, 16)
     weights[..., 5] = 1.0  # the gold cell of the first; the others have none
@@ -426,6 +432,15 @@ def test_scores_by_kind_and_by_what_is_new():
     assert scores.table().splitlines()[-1].split() == ["all", "66.67", "100.00", "50.00", "100.00", "3"]
 
 
+def test_how_far_looks_go_astray():
+    weights = torch.zeros(3, 2, 2, 2, 4)
+    weights[0, 0, 1] = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    weights[1, 0, 1] = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    gold = torch.tensor([[True, False, True, False], [False, False, True, False], [False] * 4])
+    assert astray(weights, gold, 1, 0).item() == pytest.approx(-math.log(0.5))
+    assert astray(weights, gold, -1, -1).item() == pytest.approx(-math.log((0.5 + 0.4) / 2))
+
+
 def test_who_does_not_look_gives_the_commonest_answer():
     answers = torch.tensor([0, 1, 1, 1, 2])
     guessed = blind_guess(answers, ["x", "x", "x", "y", "z"], ["x", "z", "new"], 3)
@@ -436,15 +451,15 @@ def test_who_does_not_look_gives_the_commonest_answer():
 @BY_EVERY
 def test_a_gpu_answers_the_same_and_learns_in_bfloat16(name):
     some = material()
-    model = build_answerer(replace(EVERY[name][0], image=PIXELS), EVERY[name][1], 6, 2).eval()
-    batch = some.draw([0, 2], 3, np.random.default_rng(1))
+    model = build_answerer(replace(EVERY[name], image=PIXELS), 6, 2).eval()
+    batch = some.chosen(np.array([0, 1, 0, 2, 2, 2]), 3)
     wanted = model.see(batch.features, batch.asking)
     model, there = model.cuda(), batch.pinned().to("cuda")
     got = model.see(there.features, there.asking)
     torch.testing.assert_close(got.logits.cpu(), wanted.logits, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(got.weights.cpu(), wanted.weights, rtol=1e-3, atol=1e-3)
-    assert score_questions(model, some.batches(2), some.kinds, "cuda").count == 3
+    assert score_questions(model, some.batches(2), KINDS, "cuda").count == 3
     with torch.autocast("cuda", torch.bfloat16):
-        made = question_loss(model.train(), there)
-    made.total.backward()
+        total, _, _ = question_loss(model.train(), there)
+    total.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

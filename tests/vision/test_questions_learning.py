@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import torch
 
-from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig
+from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig, QuestionsConfig
 from regard.data.scenes import ANSWERS, QUESTION_KINDS
+from regard.vision.build import build_answerer
 from regard.vision.questions.batch import QuestionBatch
-from regard.vision.questions.build import build_answerer
 from regard.vision.questions.scoring import blind_guess, score_questions
-from regard.vision.questions.settings import QuestionsConfig
-from regard.vision.questions.systems import askers, blind_to_places
 from regard.vision.questions.words import PAD
 
 from .asking import scene_questions, train_questions
@@ -21,6 +19,7 @@ TINY = ModelConfig(
     encoder=EncoderConfig("recurrent", "gru", width=64, bidirectional=False),
     attention=AttentionConfig("gated-tanh", width=32),
     image=ImageConfig("patches", size=32, width=32, patch=4, positions="sinusoidal"),
+    questions=QuestionsConfig(fusion=64),
 )
 KINDS = ("colour",)
 
@@ -31,7 +30,7 @@ def test_top_down_attention_learns_more_than_the_mean_and_the_mean_more_than_not
     right, hit = {}, {}
     for name, model in (("looks", TINY), ("mean", replace(TINY, attention=None))):
         torch.manual_seed(1)
-        answerer = build_answerer(model, QuestionsConfig(fusion=64), len(words), len(ANSWERS))
+        answerer = build_answerer(model, len(words), len(ANSWERS))
         train_questions(answerer, train, steps=350, rate=5e-3, warmup=40)
         scores = score_questions(answerer, valid.batches(50), QUESTION_KINDS)
         right[name], hit[name] = scores.accuracy("colour").value, scores.hit("colour").value
@@ -47,9 +46,3 @@ def test_top_down_attention_learns_more_than_the_mean_and_the_mean_more_than_not
 
 def _texts(batch: QuestionBatch) -> list[str]:
     return [str([token for token in question if token != PAD]) for question in batch.tokens.tolist()]
-
-
-def test_all_systems_can_be_built():
-    for name in askers:
-        for system in (askers[name](), blind_to_places(askers[name]())):
-            assert sum(p.numel() for p in build_answerer(*system, 62, len(ANSWERS)).parameters()) > 0

@@ -54,7 +54,7 @@ def test_bad_metrics_are_named_by_line(tmp_path):
     with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot read {path}: line 2 is not a JSON object.')}$"):
         learning_curve(path, tmp_path / "curve.png")
     write(path, [{"step": 1}])
-    expected = f"There is nothing to draw: {path} has neither 'loss', 'valid_loss' nor 'bleu'."
+    expected = f"There is nothing to draw: {path} has none of 'loss', 'valid_loss', 'bleu', 'accuracy', 'ap'."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         learning_curve(path, tmp_path / "curve.png")
     path.write_bytes(b'{"a": "\xff"}\n')
@@ -95,7 +95,10 @@ def test_models_learn_side_by_side_and_runs_of_one_share_its_name(tmp_path):
     unvalidated = write(tmp_path / "3.jsonl", TRAINING)
     learning_curves({"a": [unvalidated]}, tmp_path / "c.svg")
     assert "training loss" in texts(tmp_path / "c.svg")
-    with pytest.raises(DisplayError, match=r"^There is nothing to draw: no run has 'loss', 'valid_loss' or 'bleu'\.$"):
+    with pytest.raises(
+        DisplayError,
+        match=r"^There is nothing to draw: no run has any of 'loss', 'valid_loss', 'bleu', 'accuracy', 'ap'\.$",
+    ):
         learning_curves({"a": []}, tmp_path / "c.svg")
 
 

@@ -100,7 +100,7 @@ def test_where_nothing_was_searched_for_there_is_no_score():
 ])  # fmt: skip
 def test_other_kinds_of_files_are_refused(tmp_path, name, got):
     path = tmp_path / name
-    expected = f"Cannot save {path}: {got}. Allowed are .png, .svg, .pdf, .json."
+    expected = f"Cannot save {path}: {got}. Allowed are .png, .svg, .pdf, .html, .json."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         dress().save(path)
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,7 @@ def attend(
     out: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Also write it as .png, .svg, .pdf or .json, over an image also .html. Repeatable."
+            metavar="FILE", help="Also write it as .png, .svg, .pdf, .html (to step through) or .json. Repeatable."
         ),
     ] = None,
     target: Annotated[
@@ -49,6 +49,9 @@ def attend(
         bool, typer.Option("--heads", help="Show every head by itself, of the given layer or of all.")
     ] = False,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
+    question: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What to ask about the image, of a model that answers questions.")
+    ] = None,
     with_: With = None,
     to: To = None,
     beam: Beam = None,
@@ -62,7 +65,8 @@ def attend(
     """Show where a model looks while it translates a sentence.
 
     A row for each token written, a column for each token read; the stronger, the more it was looked at. A captioner's
-    attention is laid over the image, once for each word, and a classifier's image shows what speaks for its classes.
+    attention is laid over the image, once for each word, and so is that of the words of a --question and of what a
+    detector finds; a classifier's image shows what speaks for its classes.
     """
     _check_text("sentence", sentence)
     check_at_least(20, width=width)
@@ -81,13 +85,15 @@ def attend(
         from regard.cli.attend_image import attend_image
 
         look = Look(columns, wants_color(color), layer, head, heads)
-        attend_image(model, Path(sentence), out or [], look, beam=beam, set_=set_, device=device)
+        attend_image(model, Path(sentence), out or [], look, question=question, beam=beam, set_=set_, device=device)
         return
+    if question is not None:
+        raise ConfigError(f"--question is for models that read pictures, and {model} holds one that reads texts.")
     from regard.data.pair import Pair
     from regard.decoding.translator import Translator
-    from regard.viz.trace import PICTURES
+    from regard.viz.trace import FORMS
 
-    check_files(out or [], (*PICTURES, ".json"))
+    check_files(out or [], FORMS)
     translator = Translator.load([model, *(with_ or [])], device)
     translator.check_source()
     translator.options = options = search_options(translator.options, set_)

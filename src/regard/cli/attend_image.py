@@ -1,4 +1,4 @@
-"""`regard attend` over an image: a captioner's words, or what speaks for a classifier's classes."""
+"""`regard attend` over an image: words of a caption or of a question, what was found, or what speaks for classes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from regard.cli.looking import Look, check_files, show_trace, tell_written
 from regard.cli.options import search_options
 from regard.cli.pictures import read_asked
-from regard.errors import ConfigError
+from regard.config import Config
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.decoding.labeller import Labeller
-    from regard.decoding.narrator import Narrator
 
 _SHOWN = 640
 """Pixels a side that are shown of an image, if it has them: more than models read."""
@@ -26,28 +26,77 @@ def attend_image(
     out: Sequence[Path],
     look: Look,
     *,
+    question: str | None = None,
     beam: int | None = None,
     set_: Sequence[str] | None = None,
     device: str = "auto",
 ) -> None:
     """Print and write where a model that reads pictures looks in one."""
     from regard.models.store import open_folder
-    from regard.vision.build import CLASSIFY
+    from regard.vision.build import ANSWER, CLASSIFY, DETECT
 
-    if open_folder(model).model.task == CLASSIFY:
+    task = open_folder(model).model.task
+    if (question is None) == (task == ANSWER):
+        raise ConfigError(
+            f"{model} answers questions: give one with --question."
+            if question is None
+            else f"--question is for models that answer questions, and {model} does not."
+        )
+    if task == CLASSIFY:
         from regard.decoding.labeller import Labeller
 
         _explain(Labeller.load(model, device), image, out, look)
         return
     from regard.decoding.narrator import Narrator
-    from regard.viz.overlay import FORMS, ImageTrace
+    from regard.viz.overlay import ImageTrace
+    from regard.viz.trace import FORMS
 
     check_files(out, FORMS)
+    if question is not None:
+        _answer(model, image, question, out, look, device)
+        return
+    if task == DETECT:
+        _find(model, image, out, look, device)
+        return
     narrator = Narrator.load(model, device)
     options = search_options(narrator.options, None if set_ is None else [*set_])
-    pictures, shown = _read(narrator, image)
+    pictures, shown = read_shown(narrator.config, image)
     (described,) = narrator.describe(pictures, beam=beam, candidates=5, options=options)
     show_trace(described.text, ImageTrace(described.best.attention, shown, described.grid), out, look)
+
+
+def _answer(model: Path, image: Path, question: str, out: Sequence[Path], look: Look, device: str) -> None:
+    """Show where the words of a question look, and last all together: what the answer comes from."""
+    from regard.decoding.respondent import Respondent
+    from regard.viz.overlay import ImageTrace
+
+    respondent = Respondent.load(model, device)
+    pictures, shown = read_shown(respondent.config, image)
+    ((answered,),) = respondent.answer(pictures, [[question]], look=True)
+    trace = answered.trace()
+    if not trace.weights.size:
+        raise ConfigError(f"{model} has no attention (model.attention=none), so there is nothing to look at.")
+    show_trace(f"{answered.text} ({answered.said.probability:.2f})", ImageTrace(trace, shown, answered.grid), out, look)
+
+
+def _find(model: Path, image: Path, out: Sequence[Path], look: Look, device: str) -> None:
+    """Show where the queries looked that found something."""
+    from regard.decoding.finder import Finder
+    from regard.viz.overlay import ImageTrace
+
+    finder = Finder.load(model, device)
+    pictures, shown = read_shown(finder.config, image)
+    (things,) = finder.find(pictures, masks=False)
+    if not things:
+        raise DataError(f"Nothing was found in {image}, so there is nothing to look at.")
+    trace, grid = finder.look(pictures[0], things)
+    height, width = (new / old for new, old in zip(shown.shape[:2], pictures.shape[1:3], strict=True))
+    boxes = [
+        ((left * width, top * height, right * width, bottom * height),)
+        for left, top, right, bottom in (thing.box for thing in things)
+    ]
+    found = ", ".join(thing.name for thing in things)
+    show_trace(found, ImageTrace(trace, shown, grid, outlines=tuple(boxes)), out, look)
 
 
 def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look) -> None:
@@ -60,7 +109,7 @@ def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look)
     if (look.layer, look.head, look.heads) != (None, None, False):
         raise ConfigError("--layer, --head and --heads are for captioners: a classifier is explained as a whole.")
     check_files(out, PICTURES)
-    pictures, shown = _read(labeller, image)
+    pictures, shown = read_shown(labeller.config, image)
     maps = heat_maps(labeller.model, pictures[0], labeller.labels.names)
     for each in maps:
         print(f"{each.name} ({each.note})")
@@ -70,12 +119,12 @@ def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look)
         tell_written(path, save_maps(shown, maps, path))
 
 
-def _read(reader: "Narrator | Labeller", image: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def read_shown(config: Config, image: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return an image as the model reads it, and the same part of it in as many pixels as are worth showing."""
     from regard.data.images import read_image
 
     if image.is_dir():
         raise ConfigError(f"{image} is a folder: give one image of it.")
-    _, pictures = read_asked(reader.config, [image])
+    _, pictures = read_asked(config, [image])
     side = min(read_image(image).shape[:2])
     return pictures, read_image(image, min(side, _SHOWN))

@@ -15,7 +15,7 @@ from regard.errors import ConfigError, DataError
 def compare(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where models and the report go.", show_default=False)],
     presets: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Presets to compare: regard list presets.")
+        str | None, typer.Option(metavar="A,B,…", help="Presets to compare: regard list presets, visions.")
     ] = None,
     variants: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A TOML file that lists variants; options go before it.")
@@ -61,7 +61,9 @@ def compare(
     sentences: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Sentences to show the attention of, one a line.  [default: four of the test]"
+            metavar="FILE",
+            help="Sentences to show the attention of, one a line; of pictures, their numbers.  "
+            "[default: four of the test]",
         ),
     ] = None,
     jobs: Annotated[
@@ -85,6 +87,8 @@ def compare(
     \b
     regard compare --presets cho2014-small,bahdanau2014-small \\
                    --data phrasebook:20000 --steps 1000 --out comparison
+    regard compare --presets xu2015-soft-small,xu2015-hard-small \\
+                   --data scenes:10000 --steps 3000 --out seeing
 
     The same command again goes on where it was stopped. The report is report.html (one file, for any browser),
     report.md and results.json. Exits with 1 if a variant failed.

@@ -7,18 +7,34 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Color, wants_color
+from regard.errors import ConfigError, did_you_mean
+
+TASKS = ("translate", "caption")
 
 
 def demo(
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything goes.")] = Path("demo"),
-    long: Annotated[bool, typer.Option("--long", help="Train about six times as long, for a better model.")] = False,
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="translate (sentences), or caption (pictures).", autocompletion=lambda: list(TASKS)
+        ),
+    ] = TASKS[0],
+    long: Annotated[bool, typer.Option("--long", help="Train much longer, for a better model.")] = False,
     color: Color = None,
 ) -> None:
-    """Train a small translator, score it and look at its attention.
+    """Train a small model, score it and look at its attention.
+
+    It translates sentences, or, with --task caption, describes pictures.
 
     Takes a few minutes on a CPU and no network; a second run uses what the first has trained.
     """
-    from regard.demo import show
-
+    if task not in TASKS:
+        raise ConfigError(f"--task is one of {', '.join(TASKS)}, got {task!r}.{did_you_mean(task, TASKS)}")
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
+    if task == "caption":
+        from regard.demo.caption import show
+    else:
+        from regard.demo.translate import show
+
     show(folder, long=long, width=width, color=wants_color(color), say=lambda text: print(text, flush=True))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,8 @@ def evaluate(
     """Score a model: BLEU, chrF, perplexity, error rates and more.
 
     Of a model that reads pictures it is the captions (BLEU of 1 to 4 words, on scenes also whether it looked at what
-    it wrote of) or the classes (accuracy) that are scored.
+    it wrote of), the classes (accuracy), the answers (accuracy of each kind of question) or what was found (average
+    precision of boxes, overlap of masks) that are scored.
 
     Every number is printed with what made it. With gold alignments (in the corpus, or by --alignment), the attention
     is scored too. A language model has a perplexity alone.
@@ -152,16 +154,13 @@ def _of_pictures(
     device: str,
 ) -> "Report":
     from regard.data.pictures import open_pictures
-    from regard.decoding.labeller import Labeller
-    from regard.decoding.narrator import Narrator
-    from regard.evaluation.pictured import evaluate_captions, evaluate_classes
+    from regard.evaluation.pictured import evaluate_pictures
     from regard.models.store import open_folder
 
     config = open_folder(model)
     assert config.model.image is not None
-    pictures = open_pictures(parts, split, pixels=max(config.model.image.size, 1))
-    if config.model.task == "classify":
-        return evaluate_classes(Labeller.load(model, device), pictures, batch_size=batch)
-    narrator = Narrator.load(model, device)
-    options = search_options(narrator.options, changes)
-    return evaluate_captions(narrator, pictures, beam=beam, options=options, batch_size=batch, reading=reading)
+    size = max(config.model.image.size, 1)
+    pictures = open_pictures(parts, split, pixels=size, plain=config.data.plain_captions)
+    options = search_options(config.decoding, changes)
+    options = options if beam is None else replace(options, beam=beam)
+    return evaluate_pictures(model, pictures, options=options, batch_size=batch, reading=reading, device=device)

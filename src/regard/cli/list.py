@@ -30,7 +30,6 @@ KINDS = {
     "grids": "regard.vision.positions:grids",
     "visions": "regard.presets.vision:visions",
     "answerers": "regard.vision.questions.build:answerers",
-    "askers": "regard.vision.questions.systems:askers",
     "queries": "regard.vision.detection.queries:queries",
     "tokenizers": "regard.data.tokenizers:kinds",
     "corpora": "regard.data.embedded:corpora",

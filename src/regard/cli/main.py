@@ -13,15 +13,18 @@ import typer
 
 from regard import __version__
 from regard.cli.align import align
+from regard.cli.ask import ask
 from regard.cli.attend import attend
 from regard.cli.caption import caption
 from regard.cli.classify import classify
 from regard.cli.compare import compare
 from regard.cli.data import data
 from regard.cli.demo import demo
+from regard.cli.detect import detect
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.list import list_parts
+from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import RegardError
@@ -40,10 +43,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "translate": translate,
     "caption": caption,
     "classify": classify,
+    "ask": ask,
+    "detect": detect,
     "evaluate": evaluate,
     "attend": attend,
     "align": align,
     "compare": compare,
+    "serve": serve,
     "list": list_parts,
     "data": data,
     "doctor": doctor,

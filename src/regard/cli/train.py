@@ -88,6 +88,8 @@ def train(
     regard train --preset xu2015-soft --source photos --target said.tsv \\
                  --out models/photos
     regard train --preset hu2017-se-small --data fashion-mnist --out models/wear
+    regard train --preset asker-small --data scenes --out models/ask
+    regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts = corpus_parts(data, source, target)
     if alignment is not None:
@@ -123,7 +125,10 @@ def train(
 
 def _what_next(config: Config, out: Path) -> str:
     if config.model.image is not None:
-        return f" Try it with: regard {'classify' if config.model.task == 'classify' else 'caption'} {out} IMAGE"
+        from regard.decoding.folders import USES
+
+        question = ' "a question of yours"' if config.model.task == "answer" else ""
+        return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
     return f' Look at it with: regard attend {out} "a sentence of yours"' if config.model.encoder.kind != "none" else ""
 
 

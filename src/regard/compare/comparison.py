@@ -8,14 +8,17 @@ from pathlib import Path
 
 from regard.compare import scoring
 from regard.compare.document import plain
+from regard.compare.findings import Findings
 from regard.compare.job import FINISHED, WAITING, Job, Place, Record, changes, make_jobs
 from regard.compare.pool import StoppedError, run_apart, run_here
-from regard.compare.report import MARKDOWN, PAGE, RESULTS, Findings, write_report
+from regard.compare.report import MARKDOWN, PAGE, RESULTS, write_report
 from regard.compare.significance import Tested, paired_bootstrap
-from regard.compare.summary import Row, Run
+from regard.compare.subject import find_subject
+from regard.compare.summary import MEASURES, Row, Run
 from regard.compare.tables import main_table
-from regard.compare.variants import Terms, Variant, check, choose_sentences, find_test
+from regard.compare.variants import Terms, Variant, check, find_test
 from regard.errors import TrainingError
+from regard.evaluation.overlap import References
 from regard.models.store import WEIGHTS
 from regard.training.checks import check as check_config
 from regard.training.progress import Reporter, duration
@@ -94,17 +97,14 @@ def compare(
     test = find_test(variants, terms)
     for variant in variants:
         check_config(variant.config)
-    corpus = test.open()
-    pairs = list(corpus)
-    sentences = terms.sentences or choose_sentences(pairs)
-    made = make_jobs(variants, terms, test, sentences)
+    subject = find_subject(test, variants[0].config, terms)
+    made = make_jobs(variants, terms, test, subject.examples)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         places = _claim(folder, made, overwrite)
         _work(places, made, jobs, tell, reporter)
-        rows, signature = _collect(variants, terms, made, places, [pair.target for pair in pairs])
-        right = {pair.source: pair.target for pair in pairs if pair.source in sentences}
-        findings = Findings(rows, test, corpus.name, sentences, signature, right, command)
+        rows, signature = _collect(variants, terms, made, places, subject.references)
+        findings = Findings(rows, test, subject.name, subject.examples, signature, subject.right, command)
         notes = write_report(folder, findings)
     return Comparison(folder, findings, tuple(notes))
 
@@ -154,8 +154,8 @@ def _work(
     def ended(record: Record) -> None:
         if record.state == FINISHED and record.result is not None:
             evaluation = scoring.read(Place(places[0].folder, record.job.name).model, record.job)
-            bleu = evaluation.value("BLEU") if evaluation else None
-            found = f", BLEU {bleu:.2f}" if bleu is not None else ""
+            value = evaluation.value(evaluation.main) if evaluation else None
+            found = f", {evaluation.main} {value:.2f}" if evaluation and value is not None else ""
             say(f"{record.job.name}: {record.result['steps']:,} steps in {duration(record.result['seconds'])}{found}")
 
     try:
@@ -169,7 +169,7 @@ def _work(
 
 
 def _collect(
-    variants: Sequence[Variant], terms: Terms, made: Sequence[Job], places: Sequence[Place], references: list[str]
+    variants: Sequence[Variant], terms: Terms, made: Sequence[Job], places: Sequence[Place], references: References
 ) -> tuple[tuple[Row, ...], str]:
     """Read what was found, and measure every variant against the baseline."""
     baseline = terms.baseline or default_baseline(variants)
@@ -194,10 +194,12 @@ def default_baseline(variants: Sequence[Variant]) -> str:
     return next((one.name for one in variants if one.config.model.encoder.kind != "none"), variants[0].name)
 
 
-def _test(runs: Sequence[Run], baseline: str, references: list[str]) -> tuple[dict[str, Tested], str]:
-    """Test every run against the baseline's of the same seed."""
+def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[dict[str, Tested], str]:
+    """Test every run against the baseline's of the same seed; where nothing was written, tell only how far it is."""
     tested: dict[str, Tested] = {}
     signature = ""
+    if not references:
+        return _apart(runs, baseline), signature
     for seed in dict.fromkeys(run.record.job.config.seed for run in runs):
         systems = {
             run.place.name: run.evaluation.translations
@@ -215,6 +217,20 @@ def _test(runs: Sequence[Run], baseline: str, references: list[str]) -> tuple[di
                 found, signature = paired_bootstrap(name, {name: lines}, references)
                 tested |= found
     return tested, signature
+
+
+def _apart(runs: Sequence[Run], baseline: str) -> dict[str, Tested]:
+    """Return the main score of each run, and its distance from the baseline's of the same seed."""
+    values = {run.place.name: MEASURES["main"](run) for run in runs}
+    against = {run.record.job.config.seed: run.place.name for run in runs if run.record.job.variant == baseline}
+    found = {}
+    for run in runs:
+        name, other = run.place.name, against.get(run.record.job.config.seed, "")
+        value, base = values[name], values.get(other)
+        if value is not None:
+            apart = None if base is None or other == name else value - base
+            found[name] = Tested(value, None, apart, None)
+    return found
 
 
 def _to_stderr(text: str) -> None:

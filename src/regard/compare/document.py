@@ -90,13 +90,33 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """What one variant made of a picture; `images/NAME.png` has the attention over it, where there is a name."""
+
+    variant: str
+    text: str
+    name: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Overlaid:
+    """One picture, and below each other what every variant made of it."""
+
+    source: str
+    strips: tuple[Strip, ...]
+    reference: str = ""
+    """What would be right, where that is known."""
+
+
+@dataclass(frozen=True)
 class Listing:
     """Lines to be left as they are."""
 
     text: str
 
 
-Block = Heading | Paragraph | Table | Picture | Sentence | Listing
+Block = Heading | Paragraph | Table | Picture | Sentence | Overlaid | Listing
 
 
 @dataclass

@@ -9,6 +9,7 @@ from regard.compare.document import (
     Document,
     Heading,
     Listing,
+    Overlaid,
     Paragraph,
     Picture,
     Sentence,
@@ -35,7 +36,7 @@ def _block(block: Block, images: str) -> str:
         return f"![{escape(block.about)}]({images}/{block.name}.png)"
     if isinstance(block, Listing):
         return f"```text\n{block.text}\n```"
-    return _sentence(block, images)
+    return _overlaid(block, images) if isinstance(block, Overlaid) else _sentence(block, images)
 
 
 def _part(part: str | Code) -> str:
@@ -62,6 +63,16 @@ def _sentence(sentence: Sentence, images: str) -> str:
     lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in sentence.shown]
     if sentence.picture:
         lines += ["", f"![Where each variant looked]({images}/{sentence.name}.png)"]
+    return "\n".join(lines)
+
+
+def _overlaid(block: Overlaid, images: str) -> str:
+    lines = [f"> {escape(block.source)}", ""]
+    lines += [f"- reference: {escape(block.reference)}"] if block.reference else []
+    lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in block.strips]
+    for one in block.strips:
+        if one.name:
+            lines += ["", f"![Where {escape(one.variant)} looked]({images}/{one.name}.png)"]
     return "\n".join(lines)
 
 

@@ -1,11 +1,24 @@
 """A report as one web page that needs nothing beside it: pictures, style and the little script are inside."""
 
+import base64
 import re
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from regard.compare.document import Block, Cell, Code, Document, Heading, Listing, Paragraph, Picture, Sentence, Table
+from regard.compare.document import (
+    Block,
+    Cell,
+    Code,
+    Document,
+    Heading,
+    Listing,
+    Overlaid,
+    Paragraph,
+    Picture,
+    Sentence,
+    Table,
+)
 from regard.viz import scale
 from regard.viz.curves import COLOURS
 from regard.viz.figure import FAINT, INK, LINES
@@ -44,7 +57,7 @@ def _block(block: Block, images: Path, number: int) -> str:
         return f'<figure class="plot">{drawn}<figcaption>{escape(block.about)}</figcaption></figure>'
     if isinstance(block, Listing):
         return f"<pre>{escape(block.text)}</pre>"
-    return _sentence(block)
+    return _overlaid(block, images) if isinstance(block, Overlaid) else _sentence(block)
 
 
 def _part(part: str | Code) -> str:
@@ -93,6 +106,23 @@ def _sentence(sentence: Sentence) -> str:
     beside = f'<div class="beside">{"".join(shown)}</div>'
     right = f'<br><span class="right">{escape(sentence.reference)}</span>' if sentence.reference else ""
     return f'<div class="sentence"><p>{escape(sentence.source)}{right}</p>{beside}{key}</div>'
+
+
+def _overlaid(block: Overlaid, images: Path) -> str:
+    shown = []
+    for one in block.strips:
+        drawn = ""
+        if one.name:
+            content = base64.b64encode((images / f"{one.name}.png").read_bytes()).decode()
+            drawn = f'<img alt="Where {escape(one.variant)} looked" src="data:image/png;base64,{content}">'
+        about = " · ".join(part for part in (one.about, "" if drawn else "nothing to show") if part)
+        shown.append(
+            f'<div class="shown"><b>{escape(one.variant)}</b><p class="text">{escape(one.text) or "(nothing)"}</p>'
+            f'{drawn}<p class="about">{escape(about)}</p></div>'
+        )
+    right = f'<br><span class="right">{escape(block.reference)}</span>' if block.reference else ""
+    beside = f'<div class="beside">{"".join(shown)}</div>'
+    return f'<div class="sentence"><p>{escape(block.source)}{right}</p>{beside}</div>'
 
 
 def inline(svg: str, prefix: str) -> str:

@@ -3,13 +3,14 @@
 import datetime
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard.compare.document import Code, Document, Listing, Picture, Sentence, Shown
+from regard.compare.document import Code, Document, Listing, Picture
+from regard.compare.findings import Findings
+from regard.compare.looks import show_looks
 from regard.compare.markdown import to_markdown
 from regard.compare.page import to_html
 from regard.compare.significance import LEVEL, SAMPLES
@@ -23,10 +24,8 @@ from regard.compare.tables import (
     settings_table,
     why_failed,
 )
-from regard.compare.variants import HeldOut
 from regard.doctor import examine
 from regard.errors import DisplayError
-from regard.viz.beside import Panel, save_beside
 from regard.viz.curves import by_length, learning_curves
 from regard.viz.output import write_output
 from regard.viz.scatter import Dot, scatter
@@ -38,29 +37,16 @@ _MACHINE = ("CPU", "GPU", "GPU 0", "torch", "Python")
 """What of a machine stands in the report; results.json has all."""
 
 
-@dataclass(frozen=True)
-class Findings:
-    """All that a report is made of."""
-
-    rows: tuple[Row, ...]
-    test: HeldOut
-    test_name: str
-    sentences: tuple[str, ...]
-    signature: str
-    """sacreBLEU's, of the paired test; nothing where there was none."""
-    references: Mapping[str, str] = field(default_factory=dict)
-    """The right translations of the sentences that the test corpus has."""
-    command: str = ""
-
-    @property
-    def baseline(self) -> Row:
-        """What the others are measured against."""
-        return next(row for row in self.rows if row.baseline)
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds of the first variant's runs; those of the others are the same."""
-        return [run.record.job.config.seed for run in self.rows[0].runs]
+_OF_TEXTS = (
+    "Loss: cross-entropy per target token of what was scored on, in nats. tokens/s: target tokens while training, the "
+    "median, validations left out. AER: alignment error rate of the word most looked at, where there are gold "
+    "alignments. sent/s: sentences translated. The best of a column is set in bold."
+)
+_OF_PICTURES = (
+    "Scores are those of regard evaluate over all pictures; what each is, and those of parts, stand under All scores. "
+    "Speed while training is the median, validations left out. pictures/s: pictures of the test read. The best of a "
+    "column is set in bold."
+)
 
 
 def write_report(folder: Path, findings: Findings) -> list[str]:
@@ -75,7 +61,7 @@ def write_report(folder: Path, findings: Findings) -> list[str]:
     _head(document, findings)
     _plots(document, findings, pictures)
     _lengths(document, findings)
-    _attention(document, findings, pictures)
+    show_looks(document, findings, pictures.draw)
     _details(document, findings)
     if pictures.missing:
         document.blocks.insert(1, document.blocks.pop())
@@ -115,7 +101,7 @@ def _head(document: Document, findings: Findings) -> None:
     count = _sentences(findings)
     document.say(
         f"Each variant was trained on {_data(findings)} {budget_in_words(findings)}"
-        + (f", and scored on {findings.test_name} ({count:,} {what} sentences). " if count else ". ")
+        + (f", and scored on {findings.test_name} ({count:,} {what} {_unit(findings)}). " if count else ". ")
         + _seeds(findings)
     )
     for warning in warnings_of(findings):
@@ -124,33 +110,28 @@ def _head(document: Document, findings: Findings) -> None:
     document.add(main_table(findings.rows))
     if findings.signature:
         document.say(*significance_in_words(findings), note=True)
-        document.say("BLEU: ", Code(findings.signature), note=True)
-    document.say(
-        "Loss: cross-entropy per target token of what was scored on, in nats. tokens/s: target tokens while training, "
-        "the median, validations left out. AER: alignment error rate of the word most looked at, where there are gold "
-        "alignments. sent/s: sentences translated. The best of a column is set in bold.",
-        note=True,
-    )
+        document.say(f"{findings.main}: ", Code(findings.signature), note=True)
+    document.say(_OF_PICTURES if findings.pictured else _OF_TEXTS, note=True)
 
 
 def significance_in_words(findings: Findings) -> tuple[str | Code, ...]:
     """Explain p in a line."""
-    name = findings.baseline.variant
+    name, main, unit = findings.baseline.variant, findings.main, _unit(findings)
     if not any(row.stat("p") for row in findings.rows):
         if len(findings.seeds) > 1:
             return ("± is the standard deviation over seeds.",)
-        return (f"BLEU ± half of its 95 % interval, by bootstrap resampling of the sentences ({SAMPLES:,} samples).",)
+        return (f"{main} ± half of its 95 % interval, by bootstrap resampling of the {unit} ({SAMPLES:,} samples).",)
     if len(findings.seeds) > 1:
         return (
-            "± is the standard deviation over seeds. p: for how many seeds BLEU differs from that of ", Code(name),
-            f" of the same seed by more than luck with the test sentences (paired bootstrap resampling, {SAMPLES:,} "
+            f"± is the standard deviation over seeds. p: for how many seeds {main} differs from that of ", Code(name),
+            f" of the same seed by more than luck with the test {unit} (paired bootstrap resampling, {SAMPLES:,} "
             f"samples, p < {LEVEL:g}; not corrected for the number of variants).",
         )  # fmt: skip
     return (
-        "BLEU ± half of its 95 % interval. p: how probable a difference from ", Code(name),
-        " larger than this one would be if both were equally good, by paired bootstrap resampling of the sentences "
+        f"{main} ± half of its 95 % interval. p: how probable a difference from ", Code(name),
+        f" larger than this one would be if both were equally good, by paired bootstrap resampling of the {unit} "
         f"({SAMPLES:,} samples); * where p < {LEVEL:g} (not corrected for the number of variants). It weighs luck with "
-        "the sentences, not luck with the seed: for that, give several seeds.",
+        f"the {unit}, not luck with the seed: for that, give several seeds.",
     )  # fmt: skip
 
 
@@ -180,7 +161,7 @@ def warnings_of(findings: Findings) -> list[str]:
         said.append(f"Up to {most} trainings ran at a time: each was slower than it is alone.")
     if len(findings.rows) > 1 and not findings.baseline.finished:
         said.append(f"The baseline {findings.baseline.variant} did not finish, so nothing is measured against it.")
-    elif findings.signature and findings.baseline.stat("bleu") is None:
+    elif findings.signature and findings.baseline.stat("main") is None:
         said.append(f"The baseline {findings.baseline.variant} does not translate, so nothing is measured against it.")
     return said
 
@@ -190,7 +171,8 @@ def _plots(document: Document, findings: Findings, pictures: _Pictures) -> None:
     curves = {row.variant: [run.place.model / "metrics.jsonl" for run in row.finished] for row in findings.rows}
     found: list[Picture] = []
     if pictures.draw("learning", lambda path: learning_curves(curves, path)):
-        found.append(Picture("learning", "How each variant learned: validation by greedy search, against steps."))
+        how = "" if findings.pictured and not findings.signature else " by greedy search"
+        found.append(Picture("learning", f"How each variant learned: validation{how}, against steps."))
     lengths = {row.variant: [(name, bleu) for name, (_, bleu) in row.by_length().items()] for row in findings.rows}
     ordered = dict(sorted(((name, 0) for points in lengths.values() for name, _ in points), key=_first_word))
     if len(ordered) > 1 and pictures.draw("length", lambda path: by_length(lengths, path)):
@@ -210,22 +192,26 @@ def _first_word(item: tuple[str, int]) -> int:
 
 
 def _speed(rows: Sequence[Row]) -> tuple[dict[str, list[Dot]], str, bool]:
-    """Return dots for training and translating; by BLEU, or by perplexity where there are only language models."""
-    measure, ylabel, low = (
-        ("bleu", "BLEU", False) if any(row.stat("bleu") for row in rows) else ("perplexity", "perplexity", True)
-    )
+    """Return dots for training and testing; by the main score, or by perplexity of language models alone."""
+    main = next((one.main for row in rows for run in row.finished if (one := run.evaluation)), "")
+    measure, ylabel, low = ("main", main, False) if any(map(_main, rows)) else ("perplexity", "perplexity", True)
     panels: dict[str, list[Dot]] = {}
+    pictured, unit = any(row.scores for row in rows), next((run.unit for row in rows for run in row.finished), "")
     for xlabel, speed in (
-        ("training: target tokens/s", "tokens_per_second"),
-        ("translating: sentences/s", "sentences_per_second"),
+        (f"training: {unit}/s" if pictured else "training: target tokens/s", "tokens_per_second"),
+        ("testing: pictures/s" if pictured else "translating: sentences/s", "sentences_per_second"),
     ):
         for number, row in enumerate(rows):
             x, y = row.stat(speed), row.stat(measure)
             if x is not None and y is not None:
                 tested = row.finished[0].tested
-                margin = y.spread if y.spread is not None else tested.interval if tested and measure == "bleu" else 0.0
-                panels.setdefault(xlabel, []).append(Dot(row.variant, x.mean, y.mean, margin, number))
+                margin = y.spread if y.spread is not None else tested.interval if tested and measure == "main" else None
+                panels.setdefault(xlabel, []).append(Dot(row.variant, x.mean, y.mean, margin or 0.0, number))
     return panels, ylabel, low
+
+
+def _main(row: Row) -> bool:
+    return row.stat("main") is not None
 
 
 def _lengths(document: Document, findings: Findings) -> None:
@@ -233,37 +219,6 @@ def _lengths(document: Document, findings: Findings) -> None:
     if table is not None:
         document.heading("BLEU by sentence length")
         document.add(table)
-
-
-def _attention(document: Document, findings: Findings, pictures: _Pictures) -> None:
-    rows = [row for row in findings.rows if row.finished and _looks(row)]
-    if not rows or not findings.sentences:
-        return
-    document.heading("Where they look")
-    seed = f" (seed {findings.seeds[0]})" if len(findings.seeds) > 1 else ""
-    document.say(
-        f"Each variant's own translation of the same sentences{seed}: a row for each token written, a column for each "
-        "token read, stronger where it was looked at more. Where there are several layers or heads, it is their mean.",
-        note=True,
-    )
-    for number, source in enumerate(findings.sentences):
-        shown = []
-        for row in rows:
-            look = _looks(row)[number]
-            shown.append(Shown(row.variant, look.text, look.trace, look.about))
-        name = f"attention-{number + 1}"
-        panels = [Panel(one.variant, one.trace, one.text) for one in shown]
-
-        def draw(path: Path, panels: list[Panel] = panels, source: str = source) -> list[str]:
-            return save_beside(panels, path, title=source)
-
-        drawn = pictures.draw(name, draw, (".png",))
-        document.add(Sentence(name, source, tuple(shown), drawn, findings.references.get(source, "")))
-
-
-def _looks(row: Row) -> Sequence[Any]:
-    evaluation = row.finished[0].evaluation
-    return () if evaluation is None else evaluation.looks
 
 
 def _details(document: Document, findings: Findings) -> None:
@@ -275,7 +230,8 @@ def _details(document: Document, findings: Findings) -> None:
         document.add(score_table(findings.rows))
         runs = [run.evaluation for row in findings.rows for run in row.finished if run.evaluation]
         if found := sorted({evaluation.search for evaluation in runs if evaluation.translations}):
-            document.say(f"Translations were searched with {'; or with '.join(found)}.", note=True)
+            what = "Captions" if findings.pictured else "Translations"
+            document.say(f"{what} were searched with {'; or with '.join(found)}.", note=True)
     table = settings_table(findings.rows)
     if table is not None:
         document.heading("Settings that differ")
@@ -333,6 +289,10 @@ def _finite(value: Any) -> Any:
 def _data(findings: Findings) -> str:
     every = dict.fromkeys(" and ".join(row.runs[0].record.job.config.data.train) for row in findings.rows)
     return next(iter(every)) if len(every) == 1 else "data of their own"
+
+
+def _unit(findings: Findings) -> str:
+    return "pictures" if findings.pictured else "sentences"
 
 
 def _sentences(findings: Findings) -> int:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.compare.job import Job
-from regard.config import DecodingConfig
+from regard.compare.pictured import score_pictures
+from regard.config import Config, DecodingConfig
 from regard.data.corpus import for_model
 from regard.decoding.translator import Translation, Translator
 from regard.evaluation.evaluate import evaluate
 from regard.files import write_atomically
 from regard.models.store import WEIGHTS, open_folder
+from regard.viz.overlay import FORMAT as OVER_IMAGE
+from regard.viz.overlay import ImageTrace
 from regard.viz.trace import AttentionTrace
 
 FORMAT = "regard-evaluation-1"
@@ -27,11 +30,11 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Look:
-    """What a model made of one of the sentences that are shown."""
+    """What a model made of one of the sentences, or pictures, that are shown."""
 
     source: str
     text: str
-    trace: AttentionTrace | None
+    trace: AttentionTrace | ImageTrace | None
     """None where the model has no attention. Layers and heads are averaged: there is one of each."""
     about: str
     """The score, and what was averaged."""
@@ -55,6 +58,18 @@ class Evaluation:
     """Time that the translations took."""
     translations: tuple[str, ...]
     looks: tuple[Look, ...]
+    unit: str = "sentences"
+    """What `sentences` counts."""
+
+    @property
+    def main(self) -> str:
+        """The name of the score that variants are measured against each other by: BLEU, or the first of pictures'."""
+        return next(iter(self.scores), "") if self.unit != "sentences" else "BLEU"
+
+    @property
+    def of_all(self) -> dict[str, dict[str, Any]]:
+        """The scores over all that there is, and not over a class or another part of it."""
+        return {name: score for name, score in self.scores.items() if not score.get("partial")}
 
     def value(self, name: str) -> float | None:
         """Return a score's number, if there is one."""
@@ -69,7 +84,7 @@ class Evaluation:
 
     @property
     def sentences_per_second(self) -> float | None:
-        """Return the speed of translating."""
+        """Return the speed of translating, or of reading pictures."""
         return self.sentences / self.seconds if self.seconds else None
 
 
@@ -91,6 +106,19 @@ def score(folder: Path, job: Job) -> Evaluation:
     known = read(folder, job)
     if known is not None:
         return known
+    record = _of_texts(folder, job) if job.config.model.image is None else _of_pictures(folder, job)
+    whole = {"format": FORMAT, "key": _key(folder, job), **record}
+    write_atomically(folder / FILE, json.dumps(whole, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    found = read(folder, job)
+    assert found is not None
+    return found
+
+
+def _of_pictures(folder: Path, job: Job) -> dict[str, Any]:
+    return score_pictures(folder, job, job.test.open_pictures(open_folder(folder)), search_options(folder, job))
+
+
+def _of_texts(folder: Path, job: Job) -> dict[str, Any]:
     corpus = job.test.open()
     loaded = Translator.load(folder, job.config.training.device)
     options = search_options(folder, job)
@@ -103,16 +131,11 @@ def score(folder: Path, job: Job) -> Evaluation:
     report = evaluate(translator, pairs, data=corpus.name, options=options, batch_size=BATCH)
     record = report.to_json() | {"seconds": translator.seconds, "translations": list(report.translations)}
     record["looks"] = _looks(translator, job.sentences) if reads else []
-    record |= {
+    return record | {
         "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
         "vocabulary": f"{translator.tokenizers.target.kind}, {translator.tokenizers.target.size:,} entries",
         "tokenizers": translator.tokenizers.fingerprint,
     }
-    whole = {"format": FORMAT, "key": _key(folder, job), **record}
-    write_atomically(folder / FILE, json.dumps(whole, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-    found = read(folder, job)
-    assert found is not None
-    return found
 
 
 def read(folder: Path, job: Job) -> Evaluation | None:
@@ -137,25 +160,40 @@ def read(folder: Path, job: Job) -> Evaluation | None:
             Look(
                 one["source"],
                 one["text"],
-                AttentionTrace.from_json(one["trace"]) if one["trace"] else None,
+                _trace(one["trace"]) if one["trace"] else None,
                 one["about"],
             )
             for one in record["looks"]
         ),
+        unit=record.get("unit", "sentences"),
     )
+
+
+def _trace(record: dict[str, Any]) -> AttentionTrace | ImageTrace:
+    return ImageTrace.from_json(record) if record.get("format") == OVER_IMAGE else AttentionTrace.from_json(record)
 
 
 def search_options(folder: Path, job: Job) -> DecodingConfig:
     """Return how to search: as the job's settings say, with as long an output as the training corpus called for."""
-    wanted, trained = job.config.decoding, open_folder(folder).decoding
-    return replace(wanted, max_ratio=max(wanted.max_ratio, trained.max_ratio))
+    return as_trained(job.config, open_folder(folder))
+
+
+def as_trained(wanted: Config, trained: Config) -> DecodingConfig:
+    """Return how a model is to search that has been trained: by what is wanted now, and as long as its corpus asks."""
+    own, then = wanted.decoding, trained.decoding
+    ratio = max(own.max_ratio, then.max_ratio)
+    if wanted.model.image is None or not own.max_length:
+        return replace(own, max_ratio=ratio)
+    return replace(own, max_ratio=ratio, max_length=max(own.max_length, then.max_length))
 
 
 def _key(folder: Path, job: Job) -> dict[str, Any]:
     """Return all that decides what a scoring finds."""
     return {
         "weights": hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest(),
-        "test": job.test.open().identity(),
+        "test": (
+            job.test.open() if job.config.model.image is None else job.test.open_pictures(open_folder(folder))
+        ).identity(),
         "decoding": asdict(search_options(folder, job)),
         "sentences": list(job.sentences),
         "sacrebleu": importlib.metadata.version("sacrebleu"),

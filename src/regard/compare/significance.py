@@ -7,9 +7,12 @@ than these two do. The seed is sacreBLEU's (12345, or the environment's SACREBLE
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
+
+from regard.evaluation.overlap import References
 
 SAMPLES = 1000
 LEVEL = 0.05
@@ -18,11 +21,11 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Tested:
-    """A system's BLEU, and how it stands to the baseline's."""
+    """A system's BLEU, or another score of pictures, and how it stands to the baseline's."""
 
     bleu: float
-    interval: float
-    """Half the width of the 95 % interval that the resampled scores fall into."""
+    interval: float | None
+    """Half the width of the 95 % interval that the resampled scores fall into; None where nothing was resampled."""
     difference: float | None
     """From the baseline; None for the baseline itself."""
     p: float | None
@@ -34,15 +37,20 @@ class Tested:
 
 
 def paired_bootstrap(
-    baseline: str, systems: Mapping[str, Sequence[str]], references: Sequence[str], samples: int = SAMPLES
+    baseline: str, systems: Mapping[str, Sequence[str]], references: References, samples: int = SAMPLES
 ) -> tuple[dict[str, Tested], str]:
     """Test the cased BLEU (13a) of each system against the baseline's, on the same lines; also return the signature.
 
+    Where a line has several references it is a picture's: BLEU is then of words that white space separates.
     Differs from sacreBLEU in one case: a system that wrote exactly what the baseline wrote has p = 1, not 1/1001.
     """
     ordered: list[tuple[str, Sequence[str]]] = [(baseline, list(systems[baseline]))]
     ordered += [(name, list(lines)) for name, lines in systems.items() if name != baseline]
-    test = PairedTest(ordered, {"BLEU": BLEU(tokenize="13a")}, [list(references)], "bs", n_samples=samples)
+    pictured = any(not isinstance(right, str) for right in references)
+    metric = BLEU(tokenize="none", force=True) if pictured else BLEU(tokenize="13a")
+    every = [(right,) if isinstance(right, str) else right for right in references]
+    columns = [list(column) for column in zip_longest(*every)]
+    test = PairedTest(ordered, {"BLEU": metric}, columns, "bs", n_samples=samples)
     signatures, found = test()
     results = [result for result in found["BLEU"] if isinstance(result, Result)]
     tested = {}

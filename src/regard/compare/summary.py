@@ -10,6 +10,9 @@ from regard.compare.job import FINISHED, Place, Record
 from regard.compare.scoring import Evaluation
 from regard.compare.significance import Tested
 
+_SPEED = "_per_second"
+"""How what lines of metrics.jsonl call a speed ends."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -29,9 +32,16 @@ class Run:
         return self.record.state == FINISHED and self.evaluation is not None
 
     @property
+    def unit(self) -> str:
+        """What the speed of training counts: tokens, or pictures."""
+        names = (name for line in self.metrics for name in line if name.endswith(_SPEED) and name != f"steps{_SPEED}")
+        return next(names, f"tokens{_SPEED}").removesuffix(_SPEED)
+
+    @property
     def tokens_per_second(self) -> float | None:
-        """Return the median speed of training, in target tokens, validations left out."""
-        found = [float(line["tokens_per_second"]) for line in self.metrics if line.get("tokens_per_second")]
+        """Return the median speed of training, in target tokens or in what is counted instead, validations left out."""
+        name = f"{self.unit}{_SPEED}"
+        found = [float(line[name]) for line in self.metrics if line.get(name)]
         return statistics.median(found) if found else None
 
 
@@ -67,6 +77,7 @@ MEASURES: dict[str, Callable[[Run], float | None]] = {
     "seconds": _result("seconds"),
     "loss": lambda run: None if run.evaluation is None else run.evaluation.loss,
     "perplexity": _score("perplexity"),
+    "main": lambda run: None if run.evaluation is None else run.evaluation.value(run.evaluation.main),
     "bleu": _score("BLEU"),
     "difference": lambda run: None if run.tested is None else run.tested.difference,
     "p": lambda run: None if run.tested is None else run.tested.p,
@@ -108,6 +119,12 @@ class Row:
         return (
             Stat(tuple(value for value in values if value is not None)) if any(v is not None for v in values) else None
         )
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """The scores of `regard evaluate` over all that there is, the main one first; of pictures alone."""
+        found = [run.evaluation for run in self.finished if run.evaluation and run.evaluation.unit != "sentences"]
+        return found[0].of_all if found else {}
 
     def by_length(self) -> dict[str, tuple[int, float]]:
         """Return for each range of source lengths the sentences it has and their BLEU, the mean of all runs."""

@@ -1,7 +1,7 @@
 """The tables of a report."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.compare.document import Cell, Column, Table
@@ -25,6 +25,8 @@ class Measured:
     """`high` or `low`; nothing where neither is better."""
     spread: bool = True
     """Whether the spread over seeds is of interest."""
+    is_score: bool = False
+    """Whether the measure is the name of a score of `regard evaluate`."""
 
 
 COLUMNS = (
@@ -44,12 +46,35 @@ COLUMNS = (
         "sentences_per_second", "sent/s", "Test sentences translated a second.", lambda v: f"{v:,.1f}", "high", False
     ),
 )
-"""The main table."""
+"""The main table, where texts are read."""
+_COSTS, _AGAINST, _SPEED = COLUMNS[:4], COLUMNS[6:8], COLUMNS[-1]
+
+
+def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
+    """Return the columns of the main table; where pictures are read, they are the scores that there are."""
+    scores = {name: score for row in rows for name, score in row.scores.items()}
+    if not scores:
+        return COLUMNS
+    main, *others = (_scored(name, score) for name, score in scores.items())
+    about = replace(_AGAINST[0], about=f"Difference in {main.title} from the baseline.")
+    speed = replace(_SPEED, title="pictures/s", about="Test pictures a second.")
+    unit = next((run.unit for row in rows for run in row.finished), "tokens")
+    trained = replace(_COSTS[2], title=f"{unit}/s trained", about=f"{unit.capitalize()} a second while training.")
+    return (*_COSTS[:2], trained, _COSTS[3], main, about, *_AGAINST[1:], *others, speed)
+
+
+def _scored(name: str, score: Mapping[str, Any]) -> Measured:
+    digits = 3 if score["rate"] else 2
+    return Measured(name, name, score["made_by"], lambda v: f"{v:.{digits}f}", score["best"], is_score=True)
+
+
+def _stat(column: Measured, row: Row) -> Stat | None:
+    return row.score(column.measure) if column.is_score else row.stat(column.measure)
 
 
 def main_table(rows: Sequence[Row]) -> Table:
     """One line for each variant: what it costs and how good it is."""
-    shown = [column for column in COLUMNS if any(row.stat(column.measure) for row in rows)]
+    shown = [column for column in columns_of(rows) if any(_stat(column, row) for row in rows)]
     best = {column.measure: _best(column, rows) for column in shown}
     columns = [Column("variant", numbers=False), *(Column(column.title, column.about) for column in shown)]
     failed = any(row.failed for row in rows)
@@ -76,7 +101,7 @@ def why_failed(row: Row) -> str:
 
 
 def _cell(column: Measured, row: Row, best: float | None) -> Cell:
-    stat = row.stat(column.measure)
+    stat = _stat(column, row)
     if stat is None:
         return Cell(NONE)
     if column.measure == "p":
@@ -89,13 +114,14 @@ def _cell(column: Measured, row: Row, best: float | None) -> Cell:
 
 
 def _margin(column: Measured, row: Row, stat: Stat) -> float | None:
-    """Return the spread over seeds; of a single run the bootstrap's interval, which BLEU alone has."""
+    """Return the spread over seeds; of a single run the bootstrap's interval, which the main score alone has."""
     if not column.spread:
         return None
     if stat.spread is not None:
         return stat.spread
-    tested = row.finished[0].tested
-    return tested.interval if column.measure == "bleu" and tested is not None and len(row.finished) == 1 else None
+    run = row.finished[0]
+    main = run.evaluation is not None and column.title == run.evaluation.main
+    return run.tested.interval if main and run.tested is not None and len(row.finished) == 1 else None
 
 
 def _significance(row: Row, stat: Stat) -> str:
@@ -109,7 +135,7 @@ def _best(column: Measured, rows: Sequence[Row]) -> float | None:
     if column.measure == "loss":
         # A language model is not told the source: its loss says nothing beside that of a translator.
         rows = [row for row in rows if _reads(row)] or rows
-    means = [stat.mean for row in rows if (stat := row.stat(column.measure))]
+    means = [stat.mean for row in rows if (stat := _stat(column, row))]
     if not column.good or len(set(means)) < 2:
         return None
     return max(means) if column.good == "high" else min(means)
@@ -163,7 +189,9 @@ def _with_spread(stat: Stat, digits: int) -> str:
 def run_table(rows: Sequence[Row]) -> Table:
     """One line for each training, where variants have several."""
     measures = [
-        column for column in COLUMNS if column.measure in _OF_RUNS and any(r.stat(column.measure) for r in rows)
+        column
+        for column in columns_of(rows)
+        if (column.is_score or column.measure in _OF_RUNS) and any(_stat(column, row) for row in rows)
     ]
     lines = []
     for row in rows:

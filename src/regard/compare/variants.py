@@ -15,8 +15,9 @@ from regard.data.corpus import Corpus, open_corpus
 from regard.data.embedded import corpora
 from regard.data.lines import STDIN
 from regard.data.pair import Pair
+from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, open_pictures
 from regard.errors import ConfigError, DataError, did_you_mean
-from regard.presets import preset
+from regard.presets.vision import any_preset
 from regard.settings import assign, override, read_toml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -124,7 +125,7 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
         if not entry.preset and not entry.config:
             raise ConfigError(f"Variant {entry.name!r} has neither a preset nor a config to start from.")
         name = entry.name or entry.preset or Path(entry.config).stem
-        chosen = preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
+        chosen = any_preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
         chosen = _on_terms(chosen, request)
         try:
             variants.append(Variant(name, override(chosen, (*request.set, *entry.set))))
@@ -143,6 +144,8 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
     for variant in variants:
         if STDIN in (*variant.config.data.train, *variant.config.data.valid, *terms.test):
             raise DataError("Standard input (-) can be read only once, and a comparison reads its corpora often.")
+    if len({variant.config.model.image is None for variant in variants}) > 1:
+        raise ConfigError("Some variants read pictures and others texts: compare those that read the same.")
     for name in names:
         if not NAME.fullmatch(name):
             raise ConfigError(
@@ -176,6 +179,12 @@ class HeldOut:
         """Open it. An embedded one is made from seed 1, whatever the seed of a training is."""
         return open_corpus(self.parts, self.split)
 
+    def open_pictures(self, config: Config) -> Pictures:
+        """Open the pictures as a model of this configuration reads them; scenes are made from seed 1, too."""
+        assert config.model.image is not None
+        size, plain = max(config.model.image.size, 1), config.data.plain_captions
+        return open_pictures(self.parts, self.split, pixels=size, plain=plain)
+
 
 def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
     """Find the corpus to score on: the one given, an embedded corpus's own, or that of the validation."""
@@ -185,8 +194,10 @@ def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
     if len({one.train for one in data}) > 1:
         raise DataError("The variants are not trained on the same data: give a --test corpus to score all of them on.")
     name = data[0].train[0].partition(":")[0] if len(data[0].train) == 1 else ""
-    if name in corpora:
+    if name in corpora or name == EMBEDDED:
         return HeldOut((name,), "test")
+    if are_pictures(data[0].train) and (own := held_out(data[0].train)):
+        return HeldOut(own, "test")
     if data[0].valid and len({one.valid for one in data}) == 1:
         return HeldOut(data[0].valid, "valid")
     raise DataError("There is nothing to score on: give --test, or --test-source and --test-target.")
@@ -200,6 +211,15 @@ def choose_sentences(pairs: Iterable[Pair], count: int = HANDFUL) -> tuple[str, 
     # From the middle of each of so many equal parts: neither the shortest nor the longest there is.
     places = [] if not ranked else [int(len(ranked) * (number + 0.5) / count) for number in range(count)]
     return tuple(dict.fromkeys(ranked[place] for place in places))
+
+
+def choose_pictures(pictures: Pictures, count: int = HANDFUL) -> tuple[str, ...]:
+    """Choose pictures of the test corpus to be shown, as their numbers: some from every part of it that can be seen."""
+    # Beside each the next: of scenes every other one has combinations that training never saw.
+    every = range(len(pictures))
+    visible = every if "image" in pictures.has else [index for index in every if pictures.shown(index) is not None]
+    places = [min(len(visible) * number // count + number % 2, len(visible) - 1) for number in range(count)]
+    return tuple(dict.fromkeys(str(visible[place]) for place in places)) if visible else ()
 
 
 def _check_budget(request: Request) -> None:
@@ -263,7 +283,7 @@ def presets_in(text: str) -> Iterator[Entry]:
     for name in text.split(","):
         if not name.strip():
             raise ConfigError(f"--presets wants names separated by commas, got {text!r}.")
-        preset(name.strip())
+        any_preset(name.strip())
         yield Entry(name.strip(), name.strip())
 
 

@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 
 from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record
-from regard.compare.scoring import score
+from regard.compare.scoring import as_trained, score
 from regard.compare.variants import FOREVER, VALIDATIONS
 from regard.config import Config
+from regard.data.pictures import EMBEDDED
 from regard.data.tagged import open_data
 from regard.doctor import examine
 from regard.errors import RegardError, TrainingError
@@ -66,8 +67,7 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
         config = with_steps(config, record.steps)
     begun = (place.model / CONFIG).is_file()
     if begun:  # what its corpus called for then goes on to hold
-        ratio = max(config.decoding.max_ratio, read_toml(place.model / CONFIG).decoding.max_ratio)
-        config = replace(config, decoding=replace(config.decoding, max_ratio=ratio))
+        config = replace(config, decoding=as_trained(config, read_toml(place.model / CONFIG)))
     place.model.parent.mkdir(parents=True, exist_ok=True)
     result = loop.train(config, place.model, resume=begun, reporter=reporter, go_on="")
     if result.end == trainer.INTERRUPTED:
@@ -114,6 +114,8 @@ def steps_in(job: Job, folder: Path, say: Say) -> int:
 
 def _two_pairs(config: Config, path: Path) -> tuple[str, ...]:
     """Put two validation pairs into a file where that can be: the trial is to measure steps, not validations."""
+    if config.model.image is not None:
+        return (f"{EMBEDDED}:valid:2",) if config.data.train[0].startswith(EMBEDDED) else config.data.valid
     corpus = None if config.data.tagged else open_data(config.data, "valid", config.seed)
     if corpus is None or not corpus.paired:
         return config.data.valid

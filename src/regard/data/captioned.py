@@ -6,11 +6,13 @@ A captions file has a line for each caption. Three forms are read, plain or pack
 - `name.jpg TAB caption`;
 - CSV with the header `image,caption`, where a caption may stand in double quotes.
 
-Pictures come in the order in which the file first names them, or in that of the features.
+Pictures come in the order in which the file first names them, or in that of the features. Captions may be taken
+plainly, as papers on captions do: in lower case and without punctuation (`plainly`).
 """
 
 import csv
 import re
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,14 +30,21 @@ from regard.errors import DataError
 _NUMBERED: Final = re.compile(r"(.+)#[0-9]+")
 _CAPTION_FILES: Final = ("captions.tsv", "captions.tsv.gz", "captions.txt", "captions.csv", "Flickr8k.token.txt")
 _ENDINGS: Final = (".captions.tsv", ".captions.tsv.gz")
+_THUMBNAILS: Final = "thumbnails"
 _FORM: Final = "A line is name.jpg#0 TAB caption, or name.jpg TAB caption, or CSV under the header image,caption."
 
 Captions = Mapping[str, tuple[str, ...]]
 """For each picture's name what is said of it, in the order of the file."""
 
 
-def read_captions(file: LineFile) -> Captions:
-    """Read a captions file in any of its forms."""
+def plainly(caption: str) -> str:
+    """Return a caption in lower case and without punctuation: `A man's T-shirt .` becomes `a mans tshirt`."""
+    kept = (letter for letter in caption.lower() if not unicodedata.category(letter).startswith("P"))
+    return " ".join("".join(kept).split())
+
+
+def read_captions(file: LineFile, plain: bool = False) -> Captions:
+    """Read a captions file in any of its forms; `plain` leaves out capitals and punctuation."""
     first = next(iter(file), None)
     if first is None:
         raise DataError(f"{file.name} is empty: there are no captions in it.")
@@ -44,7 +53,10 @@ def read_captions(file: LineFile) -> Captions:
     for number, name, caption in rows:
         if not name or not caption:
             raise DataError(f"{file.at(number)}: the {'name' if not name else 'caption'} is empty. {_FORM}")
-        found.setdefault(name, []).append(caption)
+        said = plainly(caption) if plain else caption
+        if not said:
+            raise DataError(f"{file.at(number)}: the caption {caption!r} is all punctuation (data.plain_captions).")
+        found.setdefault(name, []).append(said)
     if not found:
         raise DataError(f"{file.name} has a header and nothing under it: there are no captions in it.")
     return {name: tuple(captions) for name, captions in found.items()}
@@ -97,13 +109,20 @@ class CaptionedImages(Pictures):
 
     has = frozenset(("image", "captions"))
 
-    def __init__(self, folder: Path, captions: Path | None = None, pixels: int = 64, names: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        captions: Path | None = None,
+        pixels: int = 64,
+        names: Path | None = None,
+        plain: bool = False,
+    ) -> None:
         if not folder.is_dir():
             raise DataError(f"No folder {str(folder)!r} with images.")
         file = open_lines(str(captions if captions is not None else _captions_in(folder)))
         self.name = str(folder)
-        self._folder, self._pixels, self._identity = folder, pixels, file.identity
-        self._captions = read_captions(file)
+        self._folder, self._pixels, self._identity = folder, pixels, file.identity + _said_how(plain)
+        self._captions = read_captions(file, plain)
         self._names = list(self._captions)
         if names is not None:
             listed = open_lines(str(names))
@@ -139,6 +158,11 @@ class CaptionedImages(Pictures):
         return self._captions[self._names[within(index, len(self))]]
 
 
+def _said_how(plain: bool) -> str:
+    """Return what tells plain captions from others where nothing else does."""
+    return "\nplain" if plain else ""
+
+
 def _captions_in(folder: Path) -> Path:
     found = [folder / name for name in _CAPTION_FILES if (folder / name).is_file()]
     if not found:
@@ -153,20 +177,22 @@ class RegionFeatures(Pictures):
 
     The .npz file has `names`; `regions`, pictures × regions × width, in floating point or as integers to be multiplied
     by `regions_scale` (one number, or one for each place of the width); and it may have `pooled`, pictures × width.
+    A folder `thumbnails` beside it may have some of the pictures, by their names, for people to see.
     They stay as they were stored, and become floating point one picture at a time; what was stored without compression
     (`np.savez`) even stays on disk until it is asked for.
     """
 
     has = frozenset(("regions", "captions"))
 
-    def __init__(self, features: Path, captions: Path | None = None) -> None:
+    def __init__(self, features: Path, captions: Path | None = None, plain: bool = False) -> None:
         self.name = str(features)
         stored = _load(features, ("regions", "names"), ("regions_scale", "pooled"))
+        self._thumbnails = features.parent / _THUMBNAILS
         self._stored, self._scale, self._pooled = stored["regions"], stored.get("regions_scale"), stored.get("pooled")
         self._names = [str(name) for name in stored["names"].ravel()]
         _check_shapes(str(features), self._stored, self._scale, self._pooled, len(self._names))
         file = open_lines(str(captions if captions is not None else _captions_beside(features)))
-        self._captions = read_captions(file)
+        self._captions = read_captions(file, plain)
         known = set(self._names)
         unknown = [name for name in self._captions if name not in known]
         if unknown:
@@ -176,7 +202,9 @@ class RegionFeatures(Pictures):
             )
         _check_all_said(self._names, self._captions, str(features), file.name)
         status = features.stat()
-        self._identity = f"{features.resolve()} {status.st_size} {status.st_mtime_ns}\n{file.identity}"
+        self._identity = (
+            f"{features.resolve()} {status.st_size} {status.st_mtime_ns}\n{file.identity}{_said_how(plain)}"
+        )
 
     def __len__(self) -> int:
         return len(self._names)
@@ -207,6 +235,15 @@ class RegionFeatures(Pictures):
             raise DataError(f"{self.name} has no pooled features.")
         features: NDArray[np.float32] = self._pooled[within(index, len(self))].astype(np.float32)
         return features
+
+    def shown(self, index: int) -> NDArray[np.uint8] | None:
+        """Read a picture's thumbnail, where there is one."""
+        path = self._thumbnails / self._names[within(index, len(self))]
+        return read_image(path) if path.is_file() else None
+
+    def called(self, index: int) -> str:
+        """Return a picture's name."""
+        return self._names[within(index, len(self))]
 
     def captions(self, index: int) -> tuple[str, ...]:
         """Return the captions of a picture."""

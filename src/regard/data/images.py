@@ -26,6 +26,14 @@ _SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 _WHITE: Final = (255, 255, 255, 255)
 
 
+class UnknownImageError(DataError):
+    """A file that is none of the kinds of images that can be read."""
+
+
+class LargeImageError(DataError):
+    """An image with more pixels than are read."""
+
+
 def read_image(path: str | Path, pixels: int | None = None, megapixels: float = MEGAPIXELS) -> NDArray[np.uint8]:
     """Read an image file: height × width × 3, or `pixels` × `pixels` × 3 where a size is given."""
     name = str(path)
@@ -85,7 +93,7 @@ def _open(pillow: Any, content: bytes, name: str, megapixels: float) -> "Image.I
     try:
         image: Image.Image = pillow.open(io.BytesIO(content))
     except pillow.UnidentifiedImageError:
-        raise DataError(
+        raise UnknownImageError(
             f"{name} is not an image that can be read. PNG, JPEG, GIF, WebP, BMP and TIFF are: convert it, or leave it "
             "out."
         ) from None
@@ -108,8 +116,8 @@ def _check_size(size: tuple[int, int], name: str, megapixels: float) -> None:
         raise DataError(f"{name} has no pixels ({size[0]} × {size[1]}). Leave it out.")
 
 
-def _too_large(name: str, what: str, megapixels: float) -> DataError:
-    return DataError(
+def _too_large(name: str, what: str, megapixels: float) -> LargeImageError:
+    return LargeImageError(
         f"{name} has {what} megapixels, and at most {megapixels:g} are read, so that no file can fill the memory. "
         "Make it smaller."
     )

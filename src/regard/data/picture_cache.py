@@ -115,7 +115,7 @@ class Captions(Corpus):
     def __init__(self, pictures: Pictures) -> None:
         pictures.require("captions")
         self.name = pictures.name
-        self.captions = [pictures.captions(index) for index in range(len(pictures))]
+        self.captions: list[tuple[str, ...]] = [*pictures.every("captions")]
         self._identity = pictures.identity()
         if not any(self.captions):
             raise DataError(f"{self.name} is empty: there is nothing to learn from.")

@@ -8,16 +8,19 @@ A source of pictures has a length, and for each number from 0 some of these:
 | regions   | features of its regions: float32, regions × width      |        |               |        | yes  |
 | captions  | what is said of it: one or more texts                  | yes    |               | yes    | yes  |
 | questions | what is asked about it, and the answers                | yes    |               |        |      |
+| objects   | what is in it: classes, boxes, masks                   | yes    |               |        |      |
 | label     | what it shows, as a place in `labels`                  |        | yes           |        |      |
 
 `has` names the parts that there are; to ask for another raises a DataError that says so.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +28,15 @@ from numpy.typing import NDArray
 from regard.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
+    from regard.data.painters import Painters
     from regard.data.scenes import Scene
 
 EMBEDDED: Final = "scenes"
 INSTALLED: Final = "fashion-mnist"
-PARTS: Final = ("image", "regions", "captions", "questions", "label")
+PARTS: Final = ("image", "regions", "captions", "questions", "objects", "label")
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
+_AT_ONCE: Final = 4096
+"""Scenes that several processes are asked for at once."""
 _IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _FORMS: Final = (
     "Give scenes, fashion-mnist or a folder with its IDX files, a folder of images and a captions file, "
@@ -44,6 +50,23 @@ class Asked(NamedTuple):
     question: str
     answer: str
     kind: str = ""
+    held_out: bool = False
+    """Whether it is about a combination that training never saw."""
+    things: tuple[int, ...] = ()
+    """The numbers of the objects that decide the answer, where they are known."""
+
+
+class Things(NamedTuple):
+    """What is in a picture."""
+
+    classes: NDArray[np.int64]
+    """Of each thing, as a place in `labels`."""
+    boxes: NDArray[np.int64]
+    """Things × (left, top, right, bottom), in pixels; right and bottom lie just beyond."""
+    masks: NDArray[np.bool_]
+    """Things × height × width."""
+    held_out: bool = False
+    """Whether one of them is a combination that training never saw."""
 
 
 class Pictures(ABC):
@@ -55,7 +78,7 @@ class Pictures(ABC):
     channels: int = 3
     """Of an image: 3 for red, green and blue, 1 for grey."""
     labels: tuple[str, ...] = ()
-    """The names of the classes."""
+    """The names of the classes, of pictures or of what is in them."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -80,13 +103,30 @@ class Pictures(ABC):
         """Return what is said of a picture; its words are what white space separates."""
         raise self.lacks("captions")
 
+    def shown(self, index: int) -> NDArray[np.uint8] | None:
+        """Return a picture as people are to see it, which may be finer than what models read; None if there is none."""
+        return self.image(index) if "image" in self.has else None
+
+    def called(self, index: int) -> str:
+        """Return what people are to know a picture by."""
+        return f"picture {index}"
+
     def questions(self, index: int) -> tuple[Asked, ...]:
         """Return what is asked about a picture."""
         raise self.lacks("questions")
 
+    def objects(self, index: int) -> Things:
+        """Return what is in a picture."""
+        raise self.lacks("objects")
+
     def label(self, index: int) -> int:
         """Return the class of a picture."""
         raise self.lacks("label")
+
+    def every(self, part: str) -> Iterator[Any]:
+        """Yield a part (`captions`, `questions`, `objects`, `label`) of all pictures, in order."""
+        self.require(part)
+        return (getattr(self, part)(index) for index in range(len(self)))
 
     def require(self, *parts: str) -> None:
         """Raise a DataError unless all these parts are there."""
@@ -103,11 +143,13 @@ class Pictures(ABC):
 class ScenePictures(Pictures):
     """The embedded scenes. `scene` gives all that there is to know of one: things, masks, gold regions."""
 
-    has = frozenset(("image", "captions", "questions"))
+    has = frozenset(("image", "captions", "questions", "objects"))
 
     def __init__(self, split: str, size: int, seed: int = 1, pixels: int = 64) -> None:
         from regard.data.scenes import generate
+        from regard.data.scenes.things import SHAPES
 
+        self.labels = SHAPES
         generate(split, size, seed, pixels=pixels)  # says at once what cannot be had
         self.name = f"{EMBEDDED}:{split}:{size}"
         self._made = split, size, seed, pixels
@@ -134,14 +176,59 @@ class ScenePictures(Pictures):
         """Paint a scene."""
         return self.scene(index).painting.image
 
+    def images(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Paint several scenes; of many, by several processes."""
+        if self._painters is None or not isinstance(indices, range) or indices.step != 1 or len(indices) < 64:
+            return super().images(indices)
+        return np.concatenate([made["image"] for made in self._painters.make("image", indices.start, indices.stop)])
+
+    def every(self, part: str) -> Iterator[Any]:
+        """Yield a part of all scenes; of many, by several processes."""
+        if self._painters is None:
+            yield from super().every(part)
+            return
+        for start in range(0, len(self), _AT_ONCE):
+            for made in self._painters.make(part, start, min(start + _AT_ONCE, len(self))):
+                yield from _told(part, made)
+
+    @cached_property
+    def _painters(self) -> "Painters | None":
+        from regard.data.painters import ALONE, Painters, cores
+
+        split, size, seed, pixels = self._made
+        return Painters(split, seed, pixels) if size > ALONE and cores() > 1 else None
+
     def captions(self, index: int) -> tuple[str, ...]:
         """Say all that can be said of a scene."""
         return tuple(caption.text for caption in self.scene(index).captions)
 
     def questions(self, index: int) -> tuple[Asked, ...]:
         """Ask about a scene; the words have no question mark."""
-        questions = self.scene(index).questions
-        return tuple(Asked(" ".join(question.words), question.answer, question.kind) for question in questions)
+        return tuple(
+            Asked(" ".join(one.words), one.answer, one.kind, one.held_out, one.things)
+            for one in self.scene(index).questions
+        )
+
+    def objects(self, index: int) -> Things:
+        """Tell the things of a scene; their classes are their shapes."""
+        scene = self.scene(index)
+        classes = np.array([self.labels.index(thing.shape) for thing in scene.things], np.int64)
+        return Things(classes, scene.painting.boxes, scene.painting.masks, scene.held_out)
+
+
+def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
+    """Yield what processes that paint have made, one scene after the other, as the scenes themselves tell it."""
+    if part == "captions":
+        yield from (tuple(some) for some in json.loads(made[part].tobytes()))
+    elif part == "questions":
+        for some in json.loads(made[part].tobytes()):
+            yield tuple(Asked(text, answer, kind, new, tuple(things)) for text, answer, kind, new, things in some)
+    else:
+        ends = made["counts"].cumsum()
+        for end, count, new in zip(ends, made["counts"], made["held_out"], strict=True):
+            boxes, packed = made["boxes"][end - count : end], made["masks"][end - count : end]
+            masks = np.unpackbits(packed, axis=-1, count=packed.shape[1]).view(np.bool_)
+            yield Things(made["classes"][end - count : end], boxes, masks, bool(new))
 
 
 def within(index: int, size: int) -> int:
@@ -169,13 +256,16 @@ def held_out(parts: Sequence[str]) -> tuple[str, ...]:
     return (name,) if len(parts) == 1 and name == EMBEDDED else ()
 
 
-def open_pictures(parts: Sequence[str], split: str = "train", seed: int = 1, pixels: int = 64) -> Pictures:
+def open_pictures(
+    parts: Sequence[str], split: str = "train", seed: int = 1, pixels: int = 64, plain: bool = False
+) -> Pictures:
     """Open pictures that are given in any of their forms.
 
     `parts` is `scenes`, which may be followed by a size and a split of its own (`scenes:20000`, `scenes:test:200`); or
     `fashion-mnist`, where Debian has put it, or a folder with its IDX files; or a folder of images or an .npz file of
     region features, and then a captions file, unless it is there or beside. `split` is for scenes and Fashion-MNIST,
-    `seed` for scenes, `pixels` for scenes and for a folder of images.
+    `seed` for scenes, `pixels` for scenes and for a folder of images, `plain` for captions from files: they
+    are taken in lower case and without punctuation.
     """
     from regard.data.captioned import CaptionedImages, RegionFeatures
     from regard.data.fashion import DEBIAN, FashionMnist, is_fashion
@@ -190,11 +280,11 @@ def open_pictures(parts: Sequence[str], split: str = "train", seed: int = 1, pix
     if given == INSTALLED and captions is None and not path.exists():
         return FashionMnist(DEBIAN, split)
     if given.endswith(".npz"):
-        return RegionFeatures(path, None if captions is None else Path(captions))
+        return RegionFeatures(path, None if captions is None else Path(captions), plain)
     if path.is_dir():
         if captions is None and is_fashion(path):
             return FashionMnist(path, split)
-        return CaptionedImages(path, None if captions is None else Path(captions), pixels)
+        return CaptionedImages(path, None if captions is None else Path(captions), pixels, plain=plain)
     hint = did_you_mean(name, (EMBEDDED, INSTALLED))
     raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
 
@@ -212,9 +302,15 @@ def read_files(given: Sequence[str | Path], pixels: int, channels: int = 3) -> t
     found = (
         np.stack([read_image(name, pixels) for name in names]) if names else np.zeros((0, pixels, pixels, 3), np.uint8)
     )
-    if channels == 1:  # as bright as eyes find colours (ITU-R BT.601)
-        found = (found @ np.array([0.299, 0.587, 0.114]) + 0.5).astype(np.uint8)[..., None]
-    return names, found
+    return names, in_channels(found, channels)
+
+
+def in_channels(pictures: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    """Make coloured pictures grey for a model that reads one channel: as bright as eyes find colours (ITU-R BT.601)."""
+    if channels != 1:
+        return pictures
+    grey: NDArray[np.uint8] = (pictures @ np.array([0.299, 0.587, 0.114]) + 0.5).astype(np.uint8)[..., None]
+    return grey
 
 
 def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 64) -> ScenePictures:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from regard.config import Config, DecodingConfig
 from regard.data.labels import Labels
+from regard.data.questions import AskedWords
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.shortlist import Shortlist
@@ -17,10 +17,27 @@ from regard.models.build import build_empty as build_empty_of_texts
 from regard.models.seq2seq import Seq2Seq
 from regard.models.store import WEIGHTS, load_weights, open_folder
 from regard.settings import differences
-from regard.vision.build import CLASSIFY, build_empty
+from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty
 
 NOTHING = "none"
 """The encoder of a language model."""
+
+
+class Use(NamedTuple):
+    """What a model that reads pictures is, and what it is for."""
+
+    what: str
+    command: str
+
+
+USES = {
+    WRITE: Use("a captioner, which describes pictures", "caption"),
+    CLASSIFY: Use("a classifier, which tells classes", "classify"),
+    ANSWER: Use("a model that answers questions", "ask"),
+    DETECT: Use("a detector, which finds things", "detect"),
+}
+"""By task."""
+Vocabulary = Tokenizers | Labels | AskedWords
 
 
 class Opened(NamedTuple):
@@ -43,8 +60,9 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     configs = [open_folder(folder) for folder in folders]
     for folder, config in zip(folders, configs, strict=True):
         if config.model.image is not None:
-            use = "classify" if config.model.task == CLASSIFY else "caption"
-            raise ModelError(f"{folder} holds a model that reads pictures, not texts: use regard {use}.")
+            raise ModelError(
+                f"{folder} holds a model that reads pictures, not texts: use regard {USES[config.model.task].command}."
+            )
     tokenizers = [Tokenizers.load(folder) for folder in folders]
     _check_together(folders, configs, tokenizers)
     place = find_device(device)
@@ -54,18 +72,39 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     return Opened(model, tokenizers[0], configs[0].decoding, longest, Shortlist.load(folders[0]))
 
 
-def open_pictured(folder: Path, device: str) -> tuple[nn.Module, Tokenizers | Labels, Config]:
-    """Read the folder of a model that reads pictures: a captioner and its tokenizers, a classifier and its classes."""
+def open_pictured(folder: Path, device: str, task: str) -> tuple[Any, Any, Config]:
+    """Read the folder of a model that reads pictures, for a task: the model and what it knows by number.
+
+    A captioner has tokenizers, a classifier and a detector have classes, and who answers has words and answers.
+    """
     config = open_folder(folder)
     if config.model.image is None:
         raise ModelError(f"{folder} holds a model that reads texts, not pictures: use regard translate.")
+    if config.model.task != task:
+        use = USES[config.model.task]
+        raise ModelError(f"{folder} holds {use.what}: use regard {use.command}.")
     place = find_device(device)
-    vocabulary = Labels.load(folder) if config.model.task == CLASSIFY else Tokenizers.load(folder)
-    size = vocabulary.size if isinstance(vocabulary, Labels) else vocabulary.target.size
+    vocabulary = read_vocabulary(folder, config)
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(config.model, 0, size)
+        model = build_empty(config.model, *sizes_of(vocabulary))
     load_weights(folder / WEIGHTS, model)
     return model.to(place).eval(), vocabulary, config
+
+
+def read_vocabulary(folder: Path, config: Config) -> Vocabulary:
+    """Read what a model knows by number, going by its task."""
+    if config.model.task == ANSWER:
+        return AskedWords.load(folder)
+    return Tokenizers.load(folder) if config.model.task == WRITE else Labels.load(folder)
+
+
+def sizes_of(vocabulary: Vocabulary) -> tuple[int, int]:
+    """Return how many entries there are to read and to write; a classifier writes one of its classes."""
+    if isinstance(vocabulary, Labels):
+        return 0, vocabulary.size
+    if isinstance(vocabulary, AskedWords):
+        return len(vocabulary.words), len(vocabulary.answers)
+    return vocabulary.source.size, vocabulary.target.size
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:

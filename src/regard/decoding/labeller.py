@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from regard.config import Config
 from regard.data.labels import Labels
 from regard.decoding.folders import open_pictured
-from regard.errors import ModelError
+from regard.vision.build import CLASSIFY
 from regard.vision.classifier import Classifier
 
 AT_ONCE = 256
@@ -33,10 +33,7 @@ class Labeller:
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "Labeller":
         """Read a classifier's folder."""
-        model, vocabulary, config = open_pictured(Path(folder), device)
-        if not isinstance(model, Classifier) or not isinstance(vocabulary, Labels):
-            raise ModelError(f"{folder} holds a captioner, which knows no classes: use regard caption.")
-        return cls(model, vocabulary, config)
+        return cls(*open_pictured(Path(folder), device, CLASSIFY))
 
     def log_probs(self, pictures: NDArray[Any], batch_size: int | None = None) -> NDArray[np.float32]:
         """Return the log-probability of each class for each picture: pixels B×h×w×C, or features of regions B×S×D."""

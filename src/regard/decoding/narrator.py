@@ -16,7 +16,7 @@ from regard.decoding.folders import open_pictured
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import check_options, search
 from regard.decoding.translator import Translation, banned_tokens
-from regard.errors import ModelError
+from regard.vision.build import WRITE
 from regard.vision.captioner import Captioner
 from regard.vision.positions import Grid
 from regard.viz.trace import AttentionTrace
@@ -54,10 +54,7 @@ class Narrator:
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "Narrator":
         """Read a captioner's folder."""
-        model, vocabulary, config = open_pictured(Path(folder), device)
-        if not isinstance(model, Captioner) or not isinstance(vocabulary, Tokenizers):
-            raise ModelError(f"{folder} holds a classifier, which writes nothing: use regard classify.")
-        return cls(model, vocabulary, config)
+        return cls(*open_pictured(Path(folder), device, WRITE))
 
     @property
     def device(self) -> torch.device:

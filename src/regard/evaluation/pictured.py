@@ -2,27 +2,55 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures, ScenePictures
+from regard.decoding.finder import Finder
 from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Described, Narrator
+from regard.decoding.respondent import Respondent
 from regard.decoding.search import in_words
 from regard.errors import DataError
 from regard.evaluation.alignment import Reading
+from regard.evaluation.answered import evaluate_answers
+from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.edits import exact_match
 from regard.evaluation.overlap import bleu_of_captions
 from regard.evaluation.pointing import Pointing
 from regard.evaluation.report import Report, Score
+from regard.models.store import open_folder
+from regard.vision.build import ANSWER, CLASSIFY, DETECT
 
 CHUNK = 256
 """Pictures that are held at a time."""
 ORDERS = (4, 3, 2, 1)
 PARTS = ("familiar", "held-out")
 """Scenes of combinations that training has seen, and of others."""
+
+
+def evaluate_pictures(
+    folder: Path,
+    pictures: Pictures,
+    *,
+    options: DecodingConfig | None = None,
+    batch_size: int | None = None,
+    reading: Reading | None = None,
+    device: str = "auto",
+) -> Report:
+    """Score the model of a folder on pictures by what its task is."""
+    task = open_folder(folder).model.task
+    if task == CLASSIFY:
+        return evaluate_classes(Labeller.load(folder, device), pictures, batch_size=batch_size)
+    if task == ANSWER:
+        return evaluate_answers(Respondent.load(folder, device), pictures, batch_size=batch_size, reading=reading)
+    if task == DETECT:
+        return evaluate_objects(Finder.load(folder, device), pictures, batch_size=batch_size)
+    narrator = Narrator.load(folder, device)
+    return evaluate_captions(narrator, pictures, options=options, batch_size=batch_size, reading=reading)
 
 
 def evaluate_captions(
@@ -60,7 +88,8 @@ def evaluate_captions(
             rows = [row for row, new in enumerate(held_out) if new == (part == PARTS[1])]
             if rows:
                 kept = _overlap([texts[row] for row in rows], [references[row] for row in rows], (4,))
-                scores += [replace(score, name=f"{score.name} {part}") for score in (*kept, *pointed[part].scores())]
+                both = (*kept, *pointed[part].scores())
+                scores += [replace(score, name=f"{score.name} {part}", partial=True) for score in both]
     return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts), "pictures")
 
 
@@ -107,7 +136,8 @@ def evaluate_classes(labeller: Labeller, pictures: Pictures, *, batch_size: int 
     ]
     for place, label in enumerate(labeller.labels.names):
         if (of_it := right == place).any():
-            scores.append(Score(label, 100 * float(hits[of_it].mean()), "of this class", int(of_it.sum()), "pictures"))
+            share, count = 100 * float(hits[of_it].mean()), int(of_it.sum())
+            scores.append(Score(label, share, "of this class", count, "pictures", partial=True))
     return Report(pictures.name, len(right), "nothing searched", tuple(scores), (), "", unit="pictures")
 
 

@@ -21,6 +21,8 @@ class Score:
     """Whether high or low is good."""
     rate: bool = False
     """Whether it is a part of one (an error rate), rather than of a hundred (BLEU) or of nothing (perplexity)."""
+    partial: bool = False
+    """Whether it is over some of what there is: one class, one kind, those of familiar combinations."""
 
     @property
     def shown(self) -> str:

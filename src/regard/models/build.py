@@ -177,11 +177,11 @@ def _check_names(config: ModelConfig) -> None:
 def initialise(model: nn.Module) -> None:
     """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
 
-    Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then take some hundred steps to find
-    them. Those that are scaled, or that an output layer shares, have the variance that makes a sum over their width one.
-    The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). The papers drew
-    small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads, positions, and learned
-    scales and offsets have first values of their own.
+    Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then take some hundred steps to
+    find them. Those that are scaled, or that an output layer shares, have the variance that makes a sum over their
+    width one. The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). The
+    papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads, positions, and
+    learned scales and offsets have first values of their own.
     """
     of_own = (nn.LayerNorm, HeadLinear, Position)
     kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
@@ -220,7 +220,7 @@ def _draw_lstm(network: nn.LSTM) -> None:
     width = network.hidden_size
     for name, parameter in network.named_parameters():
         if name.startswith("weight_ih"):
-            for gate in parameter.split(width):
+            for gate in parameter.chunk(4):
                 nn.init.xavier_uniform_(gate)
         elif name.startswith("bias_ih"):
             parameter[width : 2 * width].fill_(1.0)

@@ -7,6 +7,8 @@ from regard.config import Config, TokenizerConfig
 from regard.registry import Registry
 
 presets: Registry[Callable[[], Config]] = Registry("preset", "presets")
+visions: Registry[Callable[[], Config]] = Registry("vision preset", "visions")
+"""The systems that read images."""
 
 SUBWORDS = TokenizerConfig(kind="bpe", vocabulary=32000, joint=True)
 

@@ -1,7 +1,7 @@
 """The systems that read images, in a registry of their own: what trains them is not what trains translators.
 
-`model.encoder.kind` is none throughout: no text is read. The classifiers' backbone is ours, whatever the paper's was,
-so that what differs between them is the block alone.
+`model.encoder.kind` is none where no text is read, and what reads the question where there is one. The classifiers'
+backbone is ours, whatever the paper's was, so that what differs between them is the block alone.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from dataclasses import replace
 from regard.config import (
     AttentionConfig,
     Config,
+    DataConfig,
     DecoderConfig,
     DecodingConfig,
     EncoderConfig,
@@ -19,10 +20,10 @@ from regard.config import (
     TrainingConfig,
 )
 from regard.errors import did_you_mean
-from regard.presets.base import preset, presets
-from regard.registry import Registry
+from regard.presets import asking
+from regard.presets.base import preset, presets, visions
 
-visions: Registry[Callable[[], Config]] = Registry("vision preset", "visions")
+__all__ = ["any_preset", "vision", "visions"]
 
 BACKBONE = ImageConfig("resnet", width=256, stages=3, units=2)
 """Stages of 64, 128 and 256 channels: 2.8M weights."""
@@ -118,6 +119,7 @@ def xu2015_soft() -> Config:
     network reads them.
     """
     return Config(
+        data=DataConfig(plain_captions=True),
         tokenizer=CAPTIONS,
         training=replace(WORDS, doubly_stochastic=1.0),
         model=ModelConfig(
@@ -126,7 +128,7 @@ def xu2015_soft() -> Config:
             encoder=NO_TEXT,
             decoder=DecoderConfig("xu", "lstm", width=1800, readout="sum", readout_width=512, start="mean"),
             attention=AttentionConfig(score="additive", width=512),
-            image=ImageConfig("regions", channels=512, size=14, width=512),
+            image=ImageConfig("regions", channels=512, size=14, width=512, normalised=True),
         ),
         decoding=DecodingConfig(max_length=50),
     )
@@ -145,6 +147,7 @@ def captioner() -> Config:
     """A Transformer writes captions of what the residual network and three layers over its cells have seen."""
     width, looks = 256, AttentionConfig(score="scaled-dot", heads=8, project=True)
     return Config(
+        data=DataConfig(plain_captions=True),
         tokenizer=CAPTIONS,
         training=replace(WORDS, label_smoothing=0.1),
         model=ModelConfig(
@@ -156,7 +159,7 @@ def captioner() -> Config:
             attention=looks,
             self_attention=looks,
             positions="sinusoidal",
-            image=replace(BACKBONE, positions="sinusoidal", layers=3, feed_forward=1024),
+            image=replace(BACKBONE, positions="sinusoidal", layers=3, feed_forward=1024, normalised=True),
         ),
         decoding=DecodingConfig(max_length=50),
     )
@@ -170,7 +173,7 @@ def _small(config: Config) -> Config:
     if image.kind == "patches":
         image = replace(image, size=32, patch=4, layers=6, feed_forward=256)
     elif image.kind == "regions":  # there is nobody to give features: pixels are read
-        image = ImageConfig("resnet", width=128)
+        image = ImageConfig("resnet", width=128, normalised=True)
     elif image.layers:
         image = replace(image, layers=1, feed_forward=256)
     attention = None if model.attention is None else replace(model.attention, width=128)
@@ -204,4 +207,5 @@ def _register_small(name: str, made: Callable[[], Config]) -> None:
 
 
 for _name, _made in [*visions.items()]:
-    _register_small(_name, _made)
+    if _name not in asking.NAMES:
+        _register_small(_name, _made)

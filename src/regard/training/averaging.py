@@ -176,11 +176,11 @@ class Exponential(Average):
         """Move towards the weights of now."""
         self._step = step
         kept = 1 - min(self._decay, (1 + step) / (10 + step))
-        for name, mean in self._mean.items():
-            if mean.is_floating_point():
-                mean.lerp_(weights[name], kept)
-            else:
-                mean.copy_(weights[name])
+        real = [name for name, mean in self._mean.items() if mean.is_floating_point()]
+        # All at once: one kernel on a GPU, not one for each.
+        torch._foreach_lerp_([self._mean[name] for name in real], [weights[name] for name in real], kept)
+        for name in self._mean.keys() - set(real):
+            self._mean[name].copy_(weights[name])
 
     def mean(self, weights: Weights) -> Weights:
         """Return the average of all steps so far."""

@@ -53,8 +53,9 @@ def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
     image = config.model.image
     assert image is not None
     valid = config.data.valid or held_out(config.data.train)
-    train = None if resumed else open_pictures(config.data.train, "train", config.seed, max(image.size, 1))
-    return PictureSources(train, open_pictures(valid, "valid", config.seed, max(image.size, 1)) if valid else None)
+    seed, size, plain = config.seed, max(image.size, 1), config.data.plain_captions
+    train = None if resumed else open_pictures(config.data.train, "train", seed, size, plain)
+    return PictureSources(train, open_pictures(valid, "valid", seed, size, plain) if valid else None)
 
 
 class Described:

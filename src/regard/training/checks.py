@@ -19,10 +19,11 @@ from regard.training.material import NOTHING
 from regard.training.optimizer import optimizers
 from regard.training.schedule import schedules
 from regard.training.tasks import check_data
-from regard.vision.build import CLASSIFY, build_empty, check_task
+from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty, check_task
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
-METRICS = ("bleu", "accuracy", "loss")
+METRIC_OF = {WRITE: "bleu", CLASSIFY: "accuracy", ANSWER: "accuracy", DETECT: "ap"}
+METRICS = ("bleu", "accuracy", "ap", "loss")
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -125,18 +126,21 @@ def _check_losses(config: Config) -> None:
 
 
 def _check_metric(config: Config) -> None:
-    settings, classifies = config.training, config.model.task == CLASSIFY
-    if settings.metric == ("bleu" if classifies else "accuracy"):
-        right = "accuracy or loss" if classifies else "bleu or loss"
+    settings, task = config.training, config.model.task
+    if settings.metric not in (METRIC_OF[task], "loss"):
         raise ConfigError(
-            f"training.metric={settings.metric} is not what this model's task is scored by: take {right}."
+            f"training.metric={settings.metric} is not what this model's task is scored by: take {METRIC_OF[task]} or "
+            "loss."
         )
-    if not classifies and (settings.flip or settings.shift):
+    if task != CLASSIFY and (settings.flip or settings.shift):
         name = "flip" if settings.flip else "shift"
         raise ConfigError(
-            f"training.{name} changes pictures that are to be classified, and this model writes: leave it out."
+            f"training.{name} changes pictures that are to be classified, and this model's task is to {task}: leave it "
+            "out."
         )
-    if settings.doubly_stochastic > 0 and (config.model.image is None or classifies or config.model.attention is None):
+    if settings.doubly_stochastic > 0 and (
+        config.model.image is None or task != WRITE or config.model.attention is None
+    ):
         raise ConfigError(
             f"training.doubly_stochastic is {settings.doubly_stochastic}, but this model does not write of a picture "
             "that it looks at: set it to 0."
@@ -145,7 +149,7 @@ def _check_metric(config: Config) -> None:
 
 def _check_numbers(config: Config) -> None:
     settings = config.training
-    for name in ("batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
+    for name in ("asked", "batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
         if getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 1.")
     for name in ("warmup", "clip", "shift", "steps", "validate_every", "save_every", "patience", "weight_decay"):
@@ -161,7 +165,7 @@ def _check_numbers(config: Config) -> None:
         raise ConfigError(
             f"training.teacher_forcing is {settings.teacher_forcing}; it must be at least 0 and at most 1."
         )
-    for name in ("label_smoothing", "ema_decay", "beta2"):
+    for name in ("label_smoothing", "ema_decay", "beta2", "momentum"):
         if not 0 <= getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and below 1.")
     if config.data.max_length < 1:

@@ -23,7 +23,7 @@ from regard.training.objective import Made
 from regard.training.progress import Reporter
 from regard.vision.classifier import Classifier
 
-AT_ONCE = 256
+AT_ONCE = 512
 """Pictures that are classified at once in a validation."""
 
 

@@ -14,21 +14,21 @@ import torch
 from torch import nn
 
 from regard.config import Config, DataConfig, ModelConfig
-from regard.data.labels import Labels
 from regard.data.tagged import parse_entry
 from regard.data.tokenizers import Tokenizers
+from regard.decoding.folders import Vocabulary, read_vocabulary, sizes_of
 from regard.errors import ConfigError, TrainingError
 from regard.models.store import WEIGHTS, load_weights, open_folder, weights_of
 from regard.settings import differences
 from regard.shapes import Tensor
-from regard.vision.build import CLASSIFY, build_empty
+from regard.vision.build import build_empty
 
 
 @dataclass(frozen=True)
 class Start:
     """What a run starts with."""
 
-    vocabulary: Tokenizers | Labels
+    vocabulary: Vocabulary
     weights: dict[str, Tensor]
     """Of the model that is to be trained, all that gradients teach, and of the rest what the old one has."""
 
@@ -56,10 +56,9 @@ def read_start(config: Config) -> Start:
     """Read the model that a run starts from; raise where its weights or its vocabulary would not fit the settings."""
     folder = Path(config.started_from)
     old = open_folder(folder)
-    classifies = old.model.task == CLASSIFY
-    vocabulary = Labels.load(folder) if classifies else Tokenizers.load(folder)
+    vocabulary = read_vocabulary(folder, old)
     _check_tokenizer(config, old, folder)
-    if not isinstance(vocabulary, Labels):
+    if isinstance(vocabulary, Tokenizers):
         _check_tags(config, vocabulary, folder)
     with torch.random.fork_rng(devices=[]):
         model = build_empty(old.model, *sizes_of(vocabulary))
@@ -70,13 +69,6 @@ def read_start(config: Config) -> Start:
         raise ConfigError(_another_model(config.model, old, folder))
     known = weights_of(wanted).keys()
     return Start(vocabulary, {name: tensor for name, tensor in weights_of(model).items() if name in known})
-
-
-def sizes_of(vocabulary: Tokenizers | Labels) -> tuple[int, int]:
-    """Return how many entries there are to read and to write; a classifier writes one of its classes."""
-    if isinstance(vocabulary, Labels):
-        return 0, vocabulary.size
-    return vocabulary.source.size, vocabulary.target.size
 
 
 def _learned_shapes(model: nn.Module) -> dict[str, torch.Size]:

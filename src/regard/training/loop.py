@@ -10,15 +10,14 @@ from torch import nn
 
 from regard.allocation import keep_memory
 from regard.config import Config
-from regard.data.labels import Labels
-from regard.data.tokenizers import Tokenizers
+from regard.decoding.folders import Vocabulary, sizes_of
 from regard.errors import DisplayError, TrainingError
 from regard.files import write_atomically
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml, to_toml
 from regard.training.averaging import set_weights
 from regard.training.checks import check, settled
-from regard.training.finetune import check_apart, read_start, sizes_of, started_from
+from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, list_words
 from regard.training.progress import Reporter, duration, reporter_for
 from regard.training.resume import (
@@ -160,7 +159,7 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
     return result
 
 
-def _model(config: Config, vocabulary: Tokenizers | Labels, device: torch.device) -> nn.Module:
+def _model(config: Config, vocabulary: Vocabulary, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
     return build(config.model, *sizes_of(vocabulary)).to(device)
 

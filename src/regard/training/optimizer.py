@@ -34,8 +34,15 @@ def adamw(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimiz
 
 @optimizers.register("sgd")
 def sgd(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
-    """Plain stochastic gradient descent, without momentum."""
-    return SGD(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    """Stochastic gradient descent, with Nesterov's momentum if one is set (Sutskever et al. 2013)."""
+    return SGD(
+        parameters,
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        nesterov=config.momentum > 0,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
 
 
 def state_tensors(optimizer: Optimizer, names: Mapping[nn.Parameter, str]) -> dict[str, Tensor]:

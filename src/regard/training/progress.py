@@ -4,6 +4,9 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
 
+UNITS = ("tokens", "pictures", "questions", "objects")
+"""What a run counts."""
+
 
 @runtime_checkable
 class Stream(Protocol):
@@ -157,7 +160,7 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
     if "valid_loss" in record:
         best = " · best so far" if record.get("best") else ""
         return f"{place} · validation loss {record['valid_loss']:.4f} · {' · '.join(_scores(record))}{best}"
-    left, unit = "", "tokens" if "tokens_per_second" in record else "pictures"
+    left, unit = "", next((unit for unit in UNITS if f"{unit}_per_second" in record), UNITS[0])
     if last is not None and record.get(f"{unit}_per_second") and record.get("steps_per_second"):
         left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"
     return (
@@ -168,7 +171,14 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
 
 def _scores(record: Mapping[str, Any]) -> list[str]:
     """Put what a validation found into words, the main score last."""
-    shown = (("perplexity", "perplexity {:.2f}"), ("bleu", "BLEU {:.2f}"), ("accuracy", "accuracy {:.2f} %"))
+    shown = (
+        ("perplexity", "perplexity {:.2f}"),
+        ("bleu", "BLEU {:.2f}"),
+        ("accuracy_held_out", "held out {:.2f} %"),
+        ("accuracy", "accuracy {:.2f} %"),
+        ("iou", "masks {:.3f}"),
+        ("ap", "AP {:.3f}"),
+    )
     return [words.format(record[name]) for name, words in shown if name in record]
 
 

@@ -1,4 +1,4 @@
-"""Which corpora a configuration wants, and what is made of them: texts, captions of pictures, classes of pictures."""
+"""Which corpora a configuration wants, and what is made of them: texts, or what is to be made of pictures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +8,15 @@ from regard.config import Config, ImageConfig
 from regard.data.embedded import corpora
 from regard.data.pictures import Pictures, are_pictures, open_pictures
 from regard.errors import ConfigError
+from regard.training.answers import open_answers
 from regard.training.captions import PictureSources, open_captions, open_picture_sources
 from regard.training.classes import open_classes
 from regard.training.material import Material, Sources
 from regard.training.material import open_material as open_texts
 from regard.training.material import open_sources as open_text_sources
+from regard.training.objects import open_objects
 from regard.training.progress import Reporter
-from regard.vision.build import CLASSIFY
+from regard.vision.build import ANSWER, CLASSIFY, DETECT
 
 REGIONS = "regions"
 
@@ -32,8 +34,9 @@ def open_material(
     """Make vocabularies and caches in a model folder, or take those that a resumed run made when it began."""
     if config.model.image is None:
         return open_texts(config, folder, sources, reporter, few_shapes)
-    if config.model.task == CLASSIFY:
-        return open_classes(config, folder, sources, reporter)
+    opened = {CLASSIFY: open_classes, ANSWER: open_answers, DETECT: open_objects}.get(config.model.task)
+    if opened is not None:
+        return opened(config, folder, sources, reporter)
     return open_captions(config, folder, sources, reporter, few_shapes)
 
 

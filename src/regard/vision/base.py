@@ -10,6 +10,7 @@ from torch import nn
 from regard.attention import Attended
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
+from regard.vision.convolution import PLAIN, Convolutions
 
 Looks = dict[str, Float[Tensor, "B ..."]]
 """What was attended to, by the name of the module that did."""
@@ -35,8 +36,8 @@ class BlockSizes(NamedTuple):
     """Residual units beside a soft mask."""
     subsample: bool = False
     """Whether a non-local block looks at the largest of every two by two cells."""
-    standardised: bool = False
-    """Whether the weights of convolutions are standardised."""
+    made: Convolutions = PLAIN
+    """How its convolutions and norms are made."""
 
 
 class Block(nn.Module, ABC):

@@ -1,36 +1,35 @@
 """From a configuration to a model that reads images, with its first weights."""
 
-import torch
 from torch import nn
 
 from regard.config import ModelConfig
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.dropout import Dropout
-from regard.models.build import (
-    NothingDrawn,
-    build_model,
-    check_model,
-    initialise,
-    make_embedding,
-    make_position,
-)
+from regard.models.build import NothingDrawn, build_model, check_model, make_embedding, make_position
 from regard.models.build import build_empty as build_empty_of_texts
 from regard.models.registries import Parts, decoders
 from regard.vision.captioner import Captioner
 from regard.vision.classifier import Classifier
+from regard.vision.detection.detector import Detector, make_detector
+from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
-from regard.vision.positions import LearnedGrid
+from regard.vision.questions.base import Answerer
+from regard.vision.questions.build import make_answerer
 
-CLASSIFY = "classify"
-TASKS = ("write", CLASSIFY)
+WRITE, CLASSIFY, ANSWER, DETECT = TASKS = ("write", "classify", "answer", "detect")
+"""What is made of what was read; of texts, only the first."""
 
 
 def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-    """Make the model that a configuration describes, of texts or of images; a classifier's targets are its classes."""
+    """Make the model that a configuration describes, of texts or of images, and draw its first weights.
+
+    The sizes are of vocabularies. Of an image nothing is read but pixels, except that an answerer reads the words of
+    questions; what is written are words, or classes, or answers.
+    """
     if config.image is None:
         return build_model(config, source_size, target_size)
-    model = _assemble(config, target_size)
-    draw(model)
+    model = _assemble(config, source_size, target_size)
+    model.draw() if isinstance(model, Answerer | Detector) else draw(model)
     return model
 
 
@@ -39,11 +38,15 @@ def build_empty(config: ModelConfig, source_size: int, target_size: int) -> nn.M
     if config.image is None:
         return build_empty_of_texts(config, source_size, target_size)
     with NothingDrawn():
-        return _assemble(config, target_size)
+        return _assemble(config, source_size, target_size)
 
 
-def _assemble(config: ModelConfig, target_size: int) -> Captioner | Classifier:
-    return _classifier(config, target_size) if config.task == CLASSIFY else _captioner(config, target_size)
+def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Captioner | Classifier | Answerer | Detector:
+    if config.task == CLASSIFY:
+        return _classifier(config, target_size)
+    if config.task == ANSWER:
+        return make_answerer(config, source_size, target_size)
+    return make_detector(config, target_size) if config.task == DETECT else _captioner(config, target_size)
 
 
 def check_task(config: ModelConfig) -> None:
@@ -52,8 +55,8 @@ def check_task(config: ModelConfig) -> None:
         raise ConfigError(
             f"model.task must be one of {', '.join(TASKS)}, got {config.task!r}.{did_you_mean(config.task, TASKS)}"
         )
-    if config.task == CLASSIFY and config.image is None:
-        raise ConfigError("model.task=classify is for images, and model.image is none: set model.image.kind.")
+    if config.task != WRITE and config.image is None:
+        raise ConfigError(f"model.task={config.task} is for images, and model.image is none: set model.image.kind.")
 
 
 def build_captioner(config: ModelConfig, target_size: int) -> Captioner:
@@ -92,15 +95,15 @@ def _classifier(config: ModelConfig, classes: int) -> Classifier:
     return Classifier(ImageEncoder(config, dropout), classes, dropout)
 
 
-@torch.no_grad()
-def draw(model: nn.Module) -> None:
-    """Draw first weights as `regard.models.build` does, but convolutions by He et al. 2015, equation 14.
+def build_answerer(config: ModelConfig, words: int, answers: int) -> Answerer:
+    """Make an image encoder and what answers over it; weights are drawn from torch's generator."""
+    model = make_answerer(config, words, answers)
+    model.draw()
+    return model
 
-    Positions that are learned start small, and the norms that end non-local blocks start from zero.
-    """
-    initialise(model)
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(module, LearnedGrid):
-            module.draw()
+
+def build_detector(config: ModelConfig, classes: int) -> Detector:
+    """Make an image encoder and object queries over it; weights are drawn from torch's generator."""
+    model = make_detector(config, classes)
+    model.draw()
+    return model

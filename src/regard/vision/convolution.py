@@ -1,20 +1,26 @@
 """Convolutions and their norms, as the residual network and its blocks use them."""
 
 import math
+from typing import NamedTuple
 
+import torch
 from torch import nn
 from torch.nn import functional
 
+from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
 
 GROUPS = 8
 """Most groups of channels that are normalised each by itself."""
 SMALLEST = 1e-5
 """Added to variances."""
+KEPT = 0.9
+"""How much of the running mean and variance is kept at each step."""
+NORMS = ("groups", "batch")
 
 
 class StandardisedConvolution(nn.Conv2d):
-    r"""A convolution whose filters have mean zero and variance one (Qiao et al. 2019, equation 7).
+    r"""A convolution whose filters have mean zero and variance one (Qiao et al. 2019, weight standardization).
 
     .. math:: \hat W_{ij} = (W_{ij} - \mu_i) / \sigma_i
 
@@ -30,18 +36,65 @@ class StandardisedConvolution(nn.Conv2d):
         return outputs
 
 
-def convolution(inputs: int, outputs: int, size: int, stride: int = 1, standardised: bool = False) -> nn.Conv2d:
-    """Make a convolution without a bias that keeps rows and columns, but for the stride."""
-    kind = StandardisedConvolution if standardised else nn.Conv2d
-    return kind(inputs, outputs, size, stride, padding=size // 2, bias=False)
+class BatchNorm(nn.Module):
+    r"""Normalise each channel over the images of a batch and their places (Ioffe & Szegedy 2015, algorithms 1 and 2).
+
+    .. math:: y = \gamma\, \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta
+
+    In training mean and variance are the batch's, afterwards their running means. These are weights here, to which no
+    gradient flows: so they are saved, averaged and resumed as all weights are.
+    Differs from the paper: nothing.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.mean = nn.Parameter(torch.zeros(channels), requires_grad=False)
+        self.variance = nn.Parameter(torch.ones(channels), requires_grad=False)
+
+    def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
+        """Normalise; in training, remember."""
+        return functional.batch_norm(
+            features,
+            self.mean,
+            self.variance,
+            self.weight,
+            self.bias,
+            training=self.training,
+            momentum=1 - KEPT,
+            eps=SMALLEST,
+        )
+
+
+class Convolutions(NamedTuple):
+    """How a network's convolutions and norms are made."""
+
+    standardised: bool = False
+    """Whether the weights of filters are standardised."""
+    normalise: str = "groups"
+    """Over what: groups of channels of each image, or the batch."""
+
+    def filters(self, inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+        """Make a convolution without a bias that keeps rows and columns, but for the stride."""
+        kind = StandardisedConvolution if self.standardised else nn.Conv2d
+        return kind(inputs, outputs, size, stride, padding=size // 2, bias=False)
+
+    def norm(self, channels: int) -> nn.GroupNorm | BatchNorm:
+        """Make a norm of features."""
+        if self.normalise not in NORMS:
+            raise ConfigError(f"model.image.normalise must be one of {', '.join(NORMS)}, got {self.normalise!r}.")
+        return BatchNorm(channels) if self.normalise == "batch" else group_norm(channels)
+
+
+PLAIN = Convolutions()
+"""As they are, over groups."""
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
     """Make a norm over groups of channels (Wu & He 2018).
 
-    Not over the batch: then an image's features would depend on what it is batched with, running means would have to be
-    stored, averaged and resumed beside weights, and small batches would be noisy. A group has two channels at least: of
-    an image of one pixel nothing would be left otherwise.
+    Over the batch an image's features depend in training on what it is batched with, and small batches are noisy. A
+    group has two channels at least: of an image of one pixel nothing would be left otherwise.
     """
     groups = 1 if channels % 2 else math.gcd(channels // 2, GROUPS)
     return nn.GroupNorm(groups, channels, eps=SMALLEST)

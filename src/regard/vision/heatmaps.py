@@ -26,7 +26,7 @@ def heat_maps(model: Classifier, image: NDArray[np.uint8], names: Sequence[str] 
             "(model.image.kind=resnet), attention rollout cells that look at each other (model.image.layers)."
         )
     place = next(model.parameters())
-    pixels = from_pixels(torch.from_numpy(np.ascontiguousarray(image))[None]).to(place)
+    pixels = from_pixels(torch.from_numpy(np.array(image))[None]).to(place)
     with torch.no_grad():
         probabilities = model(pixels)[0].softmax(dim=0)
     found: list[HeatMap] = []

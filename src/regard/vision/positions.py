@@ -46,7 +46,7 @@ class LearnedGrid(GridPosition):
         self.draw()
 
     def draw(self) -> None:
-        """Draw first values, as small as the paper's."""
+        """Draw first values, as small as the authors'."""
         nn.init.normal_(self.E_pos, std=0.02)
 
     def forward(self, grid: Grid) -> Float[Tensor, "S D"]:
@@ -64,7 +64,7 @@ class SinusoidalGrid(GridPosition):
     .. math:: p_{ij} = [PE_i;\, PE_j]
 
     with PE of section 3.5 at half the width. Nothing is learned, and grids may be of any size. It is the encoding of
-    Carion et al. 2020 (appendix A.4) without their normalisation of places.
+    Carion et al. 2020 (spatial positional encoding) without their normalisation of places.
     """
 
     def __init__(self, grid: Grid, width: int) -> None:

@@ -16,7 +16,8 @@ class Regions(Stem):
 
     With `model.image.size` they are a grid of so many rows and columns, row by row; with a size of 0 they are objects
     that lie anywhere, any number of them, of which a mask tells the real ones.
-    Differs from the papers: they look at the features as they are, ours pass one linear map.
+    Differs from the papers: they look at the features as they are, ours pass one linear map, and with
+    `model.image.normalised` a layer norm, for features of any scale.
     """
 
     def __init__(self, config: ImageConfig) -> None:
@@ -30,6 +31,7 @@ class Regions(Stem):
             )
         self.channels, self.size = config.channels, config.size
         self.W = nn.Linear(config.channels, config.width)
+        self.norm = nn.LayerNorm(config.width) if config.normalised else None
         self.grid = (config.size, config.size)
 
     def forward(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> Cells:
@@ -46,5 +48,6 @@ class Regions(Stem):
                 f"{self.size}: change it, or set it to 0 if they are objects that lie anywhere."
             )
         real = torch.ones(source.shape[:2], dtype=torch.bool, device=source.device) if mask is None else mask
-        cells = erase(self.W(erase(source, real)), real)
+        cells = self.W(erase(source, real))
+        cells = erase(cells if self.norm is None else self.norm(cells), real)
         return Cells(cells, real, self.grid if self.size else (1, count))

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from regard.shapes import Float, Tensor
 from regard.vision.base import Block
-from regard.vision.convolution import convolution, group_norm
+from regard.vision.convolution import PLAIN, Convolutions
 
 
 class ResidualUnit(nn.Module):
@@ -17,7 +17,7 @@ class ResidualUnit(nn.Module):
 
     where the hat is a norm and sigma a ReLU. Where rows, columns or channels change, a 1×1 convolution of `σ(x̂)` is
     added instead. A block, if there is one, attends to what is added to `x` (Hu et al. 2017, figure 3).
-    Differs from the paper: norms are over groups of channels, not over the batch.
+    Differs from the paper: norms are over groups of channels, unless `model.image.normalise` is batch.
     """
 
     def __init__(
@@ -25,14 +25,14 @@ class ResidualUnit(nn.Module):
         inputs: int,
         outputs: int,
         stride: int = 1,
-        standardised: bool = False,
+        made: Convolutions = PLAIN,
         block: Callable[[], Block] | None = None,
     ) -> None:
         super().__init__()
-        self.norm_1, self.norm_2 = group_norm(inputs), group_norm(outputs)
-        self.W_1 = convolution(inputs, outputs, 3, stride, standardised)
-        self.W_2 = convolution(outputs, outputs, 3, 1, standardised)
-        self.W_s = None if stride == 1 and inputs == outputs else convolution(inputs, outputs, 1, stride, standardised)
+        self.norm_1, self.norm_2 = made.norm(inputs), made.norm(outputs)
+        self.W_1 = made.filters(inputs, outputs, 3, stride)
+        self.W_2 = made.filters(outputs, outputs, 3)
+        self.W_s = None if stride == 1 and inputs == outputs else made.filters(inputs, outputs, 1, stride)
         self.block = None if block is None else block()
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B D hh ww"]:

@@ -9,7 +9,7 @@ from regard.errors import ConfigError
 from regard.shapes import Bool, Float, Tensor
 from regard.vision.base import Block, BlockSizes
 from regard.vision.blocks import blocks
-from regard.vision.convolution import convolution, group_norm
+from regard.vision.convolution import Convolutions
 from regard.vision.positions import Grid
 from regard.vision.residual import ResidualUnit
 from regard.vision.stem import Cells, Stem, check_image, stems
@@ -22,18 +22,19 @@ class Stage(nn.Sequential):
 
     def __init__(self, config: ImageConfig, number: int) -> None:
         """`number` is counted from 0."""
+        made = Convolutions(config.standardised, config.normalise)
         width = config.width >> (config.stages - 1 - number)
         inputs, stride = (width, 1) if number == 0 else (width // 2, 2)
         has_block = config.block != NONE and (not config.where or number + 1 in stages_with_block(config))
 
         def make_block() -> Block:
             return blocks[config.block](
-                BlockSizes(width, config.reduction, config.depth, config.trunk, config.subsample, config.standardised)
+                BlockSizes(width, config.reduction, config.depth, config.trunk, config.subsample, made)
             )
 
         within = make_block if has_block and config.within else None
         units = [
-            ResidualUnit(width if unit else inputs, width, 1 if unit else stride, config.standardised, within)
+            ResidualUnit(width if unit else inputs, width, 1 if unit else stride, made, within)
             for unit in range(config.units)
         ]
         super().__init__(*units, *([make_block()] if has_block and not config.within else []))
@@ -45,23 +46,29 @@ class ResidualNetwork(Stem):
 
     A 3×3 convolution, then stages; each but the first halves rows and columns and doubles the channels, up to
     `model.image.width`. The cells are the places of the last stage, after a norm and a ReLU. Images may be of any size,
-    of one pixel even. Norms are over groups of channels, so that no image depends on others of its batch.
+    of one pixel even. Norms are over groups of channels, so that no image depends on others of its batch, or with
+    `model.image.normalise=batch` over the batch, which is faster on a GPU and learns better from large batches.
     """
 
     def __init__(self, config: ImageConfig) -> None:
         super().__init__(config)
         check_network(config)
         self.channels = config.channels
+        # So a GPU multiplies them; norms over groups would lay them by channel again.
+        self.by_place = config.normalise == "batch"
         first = config.width >> (config.stages - 1)
-        self.enter = convolution(config.channels, first, 3, 1, config.standardised)
+        made = Convolutions(config.standardised, config.normalise)
+        self.enter = made.filters(config.channels, first, 3)
         self.stages = nn.ModuleList(Stage(config, number) for number in range(config.stages))
-        self.norm = group_norm(config.width)
+        self.norm = made.norm(config.width)
         self.grid = self._grid((config.size, config.size))
 
     def forward(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> Cells:
         """Run all stages."""
         check_image(source, mask, self.channels)
         features = self.enter(source)
+        if self.by_place and features.is_cuda:
+            features = features.contiguous(memory_format=torch.channels_last)
         for stage in self.stages:
             features = stage(features)
         features = functional.relu(self.norm(features))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Points = list[tuple[float, float]]
 
+SCORES = {"bleu": "BLEU", "accuracy": "accuracy", "ap": "AP"}
+"""What validations may tell beside the loss, and what it is called."""
 COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
 """One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""
 _MARKS = "osD^vP"
@@ -26,27 +28,30 @@ _LEGEND_INSIDE = 3
 
 
 def learning_curve(metrics: Path, out: Path) -> list[str]:
-    """Draw training and validation loss, and BLEU below where there is any, against steps, from a `metrics.jsonl`.
+    """Draw training and validation loss, and below each score that there is, against steps, from a `metrics.jsonl`.
 
     Returns notes for the user (see `regard.viz.fonts`).
     """
     records = read_metrics(metrics)
-    training, validation, bleu = (_points(records, key) for key in ("loss", "valid_loss", "bleu"))
-    if not training and not validation and not bleu:
-        raise DisplayError(f"There is nothing to draw: {metrics} has neither 'loss', 'valid_loss' nor 'bleu'.")
+    training, validation = (_points(records, key) for key in ("loss", "valid_loss"))
+    scores = {label: points for key, label in SCORES.items() if (points := _points(records, key))}
+    if not training and not validation and not scores:
+        known = ", ".join(f"'{key}'" for key in ("loss", "valid_loss", *SCORES))
+        raise DisplayError(f"There is nothing to draw: {metrics} has none of {known}.")
+    per = "picture" if any("pictures_per_second" in record for record in records) else "token"
 
     def draw(figure: "Figure") -> None:
-        has_loss, has_bleu = bool(training or validation), bool(bleu)
-        figure.set_size_inches(7.0, 2.6 * (has_loss + has_bleu) + 0.4)
-        panels = figure.subplots(has_loss + has_bleu, 1, sharex=True, squeeze=False)[:, 0]
+        has_loss = bool(training or validation)
+        figure.set_size_inches(7.0, 2.6 * (has_loss + len(scores)) + 0.4)
+        panels = figure.subplots(has_loss + len(scores), 1, sharex=True, squeeze=False)[:, 0]
         if has_loss:
             _line(panels[0], training, 0, "training", marks=len(training) < 3)
             _line(panels[0], validation, 1, "validation")
-            _dress(panels[0], "loss per token")
-        if has_bleu:
-            _line(panels[-1], bleu, 1, "validation")
-            _best(panels[-1], bleu)
-            _dress(panels[-1], "BLEU")
+            _dress(panels[0], f"loss per {per}")
+        for axes, (label, points) in zip(panels[has_loss:], scores.items(), strict=True):
+            _line(axes, points, 1, "validation")
+            _best(axes, points)
+            _dress(axes, label)
         panels[-1].set_xlabel("step")
         figure.align_ylabels()
 
@@ -54,7 +59,7 @@ def learning_curve(metrics: Path, out: Path) -> list[str]:
 
 
 def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
-    """Draw validation BLEU and loss of several models against steps, each from the `metrics.jsonl` of its runs.
+    """Draw validation scores and loss of several models against steps, each from the `metrics.jsonl` of its runs.
 
     Runs of one model (other seeds) have its colour and mark. Training loss is drawn where no model was validated.
     Returns notes for the user.
@@ -62,13 +67,18 @@ def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
     records = {name: [read_metrics(path) for path in paths] for name, paths in runs.items()}
     found = {
         label: {name: [_points(run, key) for run in every] for name, every in records.items()}
-        for key, label in (("bleu", "validation BLEU"), ("valid_loss", "validation loss"), ("loss", "training loss"))
+        for key, label in (
+            *((key, f"validation {label}") for key, label in SCORES.items()),
+            ("valid_loss", "validation loss"),
+            ("loss", "training loss"),
+        )
     }
     shown = {label: lines for label, lines in found.items() if any(any(every) for every in lines.values())}
     if "validation loss" in shown:
         shown.pop("training loss", None)
     if not shown:
-        raise DisplayError("There is nothing to draw: no run has 'loss', 'valid_loss' or 'bleu'.")
+        known = ", ".join(f"'{key}'" for key in ("loss", "valid_loss", *SCORES))
+        raise DisplayError(f"There is nothing to draw: no run has any of {known}.")
 
     def draw(figure: "Figure") -> None:
         figure.set_size_inches(7.0, 2.6 * len(shown) + 0.4)

@@ -15,12 +15,9 @@ from regard.errors import DisplayError
 from regard.viz.output import check_suffix, warn, write_output
 from regard.viz.overlay_heat import Regions, pixels_of
 from regard.viz.png import from_png, png
-from regard.viz.trace import PICTURES, AttentionTrace, Choice, read_record
+from regard.viz.trace import FORMS, AttentionTrace, Choice, read_record
 
 FORMAT = "regard-image-trace-1"
-FORMS = (*PICTURES, ".html", ".json")
-"""What can be written: a strip of pictures, a page to step through the words, or the record itself."""
-
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, in pixels of the image."""
 

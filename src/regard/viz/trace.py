@@ -14,6 +14,8 @@ from regard.viz.output import check_suffix, warn, write_output
 
 FORMAT = "regard-trace-1"
 PICTURES = (".png", ".svg", ".pdf")
+FORMS = (*PICTURES, ".html", ".json")
+"""What can be written: a picture, a page to step through the words, or the record itself."""
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})
 Choice = int | Literal["all"] | None
 """Which layer or head to show: one, all beside each other, or the mean."""
@@ -136,16 +138,25 @@ class AttentionTrace:
         title: str = "",
         quiet: bool = False,
     ) -> list[str]:
-        """Write a picture (.png, .svg, .pdf) or the trace itself (.json), whole or not at all.
+        """Write a picture (.png, .svg, .pdf), a page (.html) or the trace itself (.json), whole or not at all.
 
-        `layer` and `head` choose what a picture shows: one, all beside each other ("all"), or the mean (not given).
+        `layer` and `head` choose what a picture shows: one, all beside each other ("all"), or the mean (not given); a
+        page opens with one or the mean, and can switch.
         Returns what the user should know, such as letters that no installed font has; unless `quiet`, it is also
         issued as a Python warning.
         """
         path = Path(path)
-        if check_suffix(path, (*PICTURES, ".json")) == ".json":
+        suffix = check_suffix(path, FORMS)
+        if suffix == ".json":
             text = json.dumps(self.to_json(), ensure_ascii=False) + "\n"
             write_output(path, text.encode(errors="backslashreplace"))  # half a surrogate pair: JSON writes \\ud800
+            return []
+        if suffix == ".html":
+            from regard.viz.trace_page import text_page
+
+            chosen = [None if part == "all" else part for part in (layer, head)]
+            page = text_page(self, layer=chosen[0], head=chosen[1], title=title)
+            write_output(path, page.encode(errors="backslashreplace"))
             return []
         from regard.viz.picture import save_picture
 

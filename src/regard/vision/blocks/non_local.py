@@ -14,7 +14,6 @@ from regard.attention.reach import Everywhere
 from regard.attention.score import Dot
 from regard.shapes import Bool, Float, Tensor
 from regard.vision.base import Block, BlockSizes, blocks
-from regard.vision.convolution import group_norm
 
 
 class OverNumber(Focus):
@@ -55,10 +54,10 @@ class NonLocal(Block):
     .. math:: y_i = \frac{1}{C(x)} \sum_j f(x_i, x_j)\, g(x_j) \qquad z_i = W_z y_i + x_i
 
     Each form has an `f` of its own. It is our attention, with cells for words: the weights, `f / C(x)`, are B×T×H×S
-    with one head. `θ`, `φ` and `g` halve the channels; a norm after `W_z` starts from a scale of zero, so that a block
-    put into a trained network changes nothing at first (section 3.3). With `model.image.subsample` the largest of every
-    two by two cells stand for them in `φ` and `g` (section 3.3).
-    Differs from the paper: the norm is over groups of channels, not over the batch.
+    with one head. `θ`, `φ` and `g` halve the channels (section 3.3); a norm after `W_z` starts from a scale of zero, so
+    that a block put into a trained network changes nothing at first (section 4.1). With `model.image.subsample` the
+    largest of every two by two cells stand for them in `φ` and `g` (section 3.3).
+    Differs from the paper: the norm is over groups of channels, unless `model.image.normalise` is batch.
     """
 
     score: ClassVar[type[Score]] = Dot
@@ -77,7 +76,7 @@ class NonLocal(Block):
         parts = Parts(self.score(between), Everywhere(between), self.focus(between), inner)
         self.attention = Attention(parts)
         self.W_z = nn.Linear(inner, channels)
-        self.norm = group_norm(channels)
+        self.norm = sizes.made.norm(channels)
         nn.init.zeros_(self.norm.weight)
         self.subsample = sizes.subsample
 

@@ -7,21 +7,21 @@ from torch.nn import functional
 from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
 from regard.vision.base import Block, BlockSizes, blocks
-from regard.vision.convolution import SMALLEST, convolution, group_norm
+from regard.vision.convolution import SMALLEST, Convolutions
 from regard.vision.residual import ResidualUnit
 
 
 class Hourglass(nn.Module):
-    """Down to half the rows and columns, on to a smaller hourglass within, and up again (section 3.1, figure 3).
+    """Down to half the rows and columns, on to a smaller hourglass within, and up again (section 3.2).
 
     What the one within yields is added to a unit of what went into it, so that what is lost below comes by the side.
     """
 
-    def __init__(self, channels: int, depth: int, standardised: bool) -> None:
+    def __init__(self, channels: int, depth: int, made: Convolutions) -> None:
         super().__init__()
-        self.down, self.up = (ResidualUnit(channels, channels, 1, standardised) for _ in range(2))
-        self.side = ResidualUnit(channels, channels, 1, standardised) if depth > 1 else None
-        self.within = Hourglass(channels, depth - 1, standardised) if depth > 1 else None
+        self.down, self.up = (ResidualUnit(channels, channels, 1, made) for _ in range(2))
+        self.side = ResidualUnit(channels, channels, 1, made) if depth > 1 else None
+        self.within = Hourglass(channels, depth - 1, made) if depth > 1 else None
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
         """Run; rows and columns may be of any number."""
@@ -32,14 +32,14 @@ class Hourglass(nn.Module):
 
 
 class MaskBranch(nn.Module):
-    """The soft mask branch: an hourglass, two 1×1 convolutions, and a sigmoid (section 3.1)."""
+    """The soft mask branch: an hourglass, two 1×1 convolutions, and a sigmoid (section 3.2)."""
 
-    def __init__(self, channels: int, depth: int, standardised: bool, across: bool) -> None:
+    def __init__(self, channels: int, depth: int, made: Convolutions, across: bool) -> None:
         """`across` says that each map is normalised before the sigmoid."""
         super().__init__()
-        self.hourglass = Hourglass(channels, depth, standardised)
-        self.norm_1, self.norm_2 = group_norm(channels), group_norm(channels)
-        self.W_1 = convolution(channels, channels, 1, 1, standardised)
+        self.hourglass = Hourglass(channels, depth, made)
+        self.norm_1, self.norm_2 = made.norm(channels), made.norm(channels)
+        self.W_1 = made.filters(channels, channels, 1)
         self.W_2 = nn.Conv2d(channels, channels, 1, bias=not across)  # which a norm of the map would undo
         self.across = across
 
@@ -58,8 +58,8 @@ class SoftMask(Block):
 
     where `x_{i,c}` in the second is what the branch yields. `T` are `model.image.trunk` residual units; with none of
     them `T(x) = x`, and the stage before is the trunk.
-    Differs from the paper: norms are over groups of channels; r, its residual units between poolings, is one; and its
-    pre-processing units are what stands before the block.
+    Differs from the paper: norms are over groups of channels, unless `model.image.normalise` is batch; r, its residual
+    units between poolings, is one; and its pre-processing units are what stands before the block.
     """
 
     across = False
@@ -70,10 +70,8 @@ class SoftMask(Block):
             name, least = ("depth", 1) if sizes.depth < 1 else ("trunk", 0)
             raise ConfigError(f"model.image.{name} must be at least {least}, got {getattr(sizes, name)}.")
         channels = sizes.channels
-        self.mask = MaskBranch(channels, sizes.depth, sizes.standardised, self.across)
-        self.trunk = nn.Sequential(
-            *(ResidualUnit(channels, channels, 1, sizes.standardised) for _ in range(sizes.trunk))
-        )
+        self.mask = MaskBranch(channels, sizes.depth, sizes.made, self.across)
+        self.trunk = nn.Sequential(*(ResidualUnit(channels, channels, 1, sizes.made) for _ in range(sizes.trunk)))
 
     @property
     def attends(self) -> nn.Module:

@@ -7,17 +7,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.config import ModelConfig
+from regard.config import DetectionConfig, ModelConfig
 from regard.errors import ConfigError, ModelError
 from regard.layers.dropout import Dropout
 from regard.models.transformer_layer import check_choices
 from regard.shapes import Float, Int, Tensor
-from regard.vision.build import draw
-from regard.vision.detection.config import DetectionConfig, check_detection
 from regard.vision.detection.found import Detected
 from regard.vision.detection.layer import QueryLayer
 from regard.vision.detection.queries import Queries, Spotlight, centers, queries, waves
 from regard.vision.detection.segmenter import Segmenter
+from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
 
 
@@ -31,9 +30,9 @@ class Detector(nn.Module):
     that, and that sizes are ours; with `model.detection.kind=anchors` see `AnchorQueries`.
     """
 
-    def __init__(self, model: ModelConfig, config: DetectionConfig, classes: int, dropout: Dropout) -> None:
+    def __init__(self, model: ModelConfig, classes: int, dropout: Dropout) -> None:
         super().__init__()
-        width = check_detector(model, config, classes)
+        width, config = check_detector(model, classes), model.detection
         assert model.image is not None
         self.config, self.classes = config, classes
         self.encoder = ImageEncoder(model, dropout)
@@ -50,7 +49,6 @@ class Detector(nn.Module):
             if config.mask_channels
             else None
         )
-        self.draw()
 
     @property
     def layers(self) -> list[QueryLayer]:
@@ -108,9 +106,10 @@ class Detector(nn.Module):
         return logits
 
 
-def check_detector(model: ModelConfig, config: DetectionConfig, classes: int) -> int:
+def check_detector(model: ModelConfig, classes: int) -> int:
     """Return the width of cells and queries; refuse what no detector can be made of."""
-    check_detection(config)
+    config = model.detection
+    _check_detection(config)
     if classes < 1:
         raise ConfigError(f"A detector needs at least 1 class, got {classes}.")
     if model.image is None or model.image.kind == "regions":
@@ -137,8 +136,18 @@ def check_detector(model: ModelConfig, config: DetectionConfig, classes: int) ->
     return model.image.width
 
 
-def build_detector(model: ModelConfig, config: DetectionConfig, classes: int) -> Detector:
-    """Make a detector; weights are drawn from torch's generator."""
+def make_detector(model: ModelConfig, classes: int) -> Detector:
+    """Make a detector, whose first weights `draw` draws."""
     if not 0.0 <= model.dropout < 1.0:
         raise ConfigError(f"model.dropout must be at least 0 and below 1, got {model.dropout}.")
-    return Detector(model, config, classes, Dropout(model.dropout, model.variational))
+    return Detector(model, classes, Dropout(model.dropout, model.variational))
+
+
+def _check_detection(config: DetectionConfig) -> None:
+    """Refuse what no detector can be made of."""
+    for name, least in (("queries", 1), ("mask_channels", 0), ("mask_maps", 1)):
+        if getattr(config, name) < least:
+            raise ConfigError(f"model.detection.{name} must be at least {least}, got {getattr(config, name)}.")
+    for name in ("nothing", "class_cost", "l1", "giou", "dice", "focal", "gamma"):
+        if not getattr(config, name) >= 0:
+            raise ConfigError(f"model.detection.{name} must be at least 0, got {getattr(config, name)}.")

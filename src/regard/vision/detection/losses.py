@@ -5,12 +5,12 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
+from regard.config import DetectionConfig
 from regard.errors import DataError
 from regard.masks import from_lengths
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.detection.batch import ObjectBatch
 from regard.vision.detection.boxes import generalised_overlap, to_corners
-from regard.vision.detection.config import DetectionConfig
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.matching import match, matching_costs
 from regard.vision.pixels import from_pixels
@@ -27,7 +27,7 @@ class Losses(NamedTuple):
 
 def detection_loss(model: Detector, batch: ObjectBatch) -> Losses:
     """Run a detector over a batch, and sum its losses; divide by `batch.count` to get means over objects."""
-    images = from_pixels(batch.images)
+    images = from_pixels(batch.source)
     found = model(images)
     losses, chosen = set_loss(found.logits, found.boxes, batch, model.config)
     if model.segmenter is None:

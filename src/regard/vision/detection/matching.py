@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import torch
 
+from regard.config import DetectionConfig
 from regard.errors import ModelError
 from regard.shapes import Float, Int, Tensor
 from regard.vision.detection.boxes import generalised_overlap, to_corners
-from regard.vision.detection.config import DetectionConfig
 
 
 def assign(costs: Sequence[Sequence[float]]) -> list[int]:

@@ -26,7 +26,7 @@ def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
 
 
 def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
-    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (Carion et al. 2020, appendix A.4).
+    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (Carion et al. 2020, appendix).
 
     .. math:: \sin(2\pi x / \omega_k),\ \cos(2\pi x / \omega_k)
         \qquad \omega_k \mathrm{\ from\ } 2 \mathrm{\ down\ to\ } 1/16
@@ -62,7 +62,7 @@ class Look(nn.Module, ABC):
 
 
 class GlobalLook(Look):
-    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix A.1)."""
+    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix)."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
         super().__init__(config, width, layer)
@@ -91,7 +91,7 @@ class GlobalLook(Look):
 
 
 class Spotlight(nn.Module):
-    r"""A light on the image for each head, laid out from the box that a query has found (Gao et al. 2021, section 3.2).
+    r"""A light on the image for each head, laid out from the box that a query has found (Gao et al. 2021, SMCA).
 
     .. math:: \log G_{ij} = -\frac{(x_j - c_x - o_x w)^2}{2 (s_x w)^2} - \frac{(y_j - c_y - o_y h)^2}{2 (s_y h)^2}
 
@@ -127,7 +127,7 @@ class Spotlight(nn.Module):
 
 
 class LitLook(Look):
-    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, section 3.2).
+    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, SMCA).
 
     .. math:: \alpha_i = \mathrm{softmax}_j(q_i^\top k_j / \sqrt{d} + \log G_{ij})
     """
@@ -231,7 +231,7 @@ class LearnedQueries(Queries):
 
 @queries.register("anchors")
 class AnchorQueries(Queries):
-    r"""A box for each query, which each layer moves, and around which it looks (Liu et al. 2022, sections 4.2 and 4.3).
+    r"""A box for each query, which each layer moves, and around which it looks (Liu et al. 2022, DAB-DETR).
 
     .. math:: p = W\,\mathrm{PE}(\hat b) \qquad \hat b' = \sigma(\sigma^{-1}(\hat b) + \mathrm{MLP}(x))
 

@@ -22,7 +22,7 @@ def box_overlaps(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.f
 def average_precision(
     found: Sequence[Sequence[Thing]], golds: Sequence[Gold], overlap: float = 0.5
 ) -> tuple[float, dict[int, float]]:
-    r"""Return the mean over classes of average precision, and that of each class (Everingham et al. 2010, section 4.2).
+    r"""Return the mean over classes of average precision, and that of each class (Everingham et al. 2010).
 
     .. math:: \mathrm{AP} = \sum_k (r_k - r_{k-1}) \max_{j \ge k} p_j
 

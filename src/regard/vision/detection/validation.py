@@ -1,11 +1,11 @@
 """All that a validation says of a detector, in one pass over images."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
-from regard.vision.detection.batch import Gold, pack
+from regard.vision.detection.batch import Gold, ObjectSet
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.losses import detection_loss
 from regard.vision.detection.predict import Thing, detect
@@ -19,27 +19,32 @@ LEAST = 0.5
 
 @torch.no_grad()
 def validate(
-    model: Detector, golds: Sequence[Gold], names: Sequence[str], new: Sequence[bool] = ()
+    model: Detector, material: ObjectSet, names: Sequence[str], check: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
     """Return `valid_loss` (per object), `ap` at an overlap of 0.5 and, of a model that makes masks, their `iou`.
 
-    Where `new` says which images have combinations that never occur in training, `ap_new` and `iou_new` are of these,
-    `ap_familiar` and `iou_familiar` of the others. The model's mode is as it was afterwards.
+    Where some images have combinations that never occur in training, `ap_held_out` and `iou_held_out` are of these,
+    `ap_familiar` and `iou_familiar` of the others. The model's mode is as it was afterwards; `check` is called now and
+    then, to be stopped by it.
     """
     device, training = next(model.parameters()).device, model.training
     model.eval()
     found: list[list[Thing]] = []
-    lost, objects = 0.0, 0
-    for start in range(0, len(golds), AT_ONCE):
-        batch = pack(golds[start : start + AT_ONCE], model.config.queries).to(device)
-        lost += detection_loss(model, batch).total.item()
-        objects += int(batch.counts.sum())
-        found += detect(model, batch.images, names, least=0.0)
-    model.train(training)
-    told = {"valid_loss": lost / max(1, objects), **_scores(model, found, golds)}
-    parts = (("familiar", False), ("new", True)) if len(new) else ()
-    for name, wanted in parts:
-        at = np.flatnonzero(np.asarray(new, bool) == wanted).tolist()
+    lost, objects = torch.zeros((), dtype=torch.float64, device=device), 0
+    try:
+        for start in range(0, len(material), AT_ONCE):
+            check()
+            batch = material.batch(np.arange(start, min(start + AT_ONCE, len(material)))).to(device)
+            lost += detection_loss(model, batch).total
+            objects += int(batch.counts.sum())
+            found += detect(model, batch.source, names, least=0.0)
+    finally:
+        model.train(training)
+    golds = material.golds(np.arange(len(material)))
+    told = {"valid_loss": float(lost) / max(1, objects), **_scores(model, found, golds)}
+    new = material.objects.held_out
+    for name, wanted in (("familiar", False), ("held_out", True)) if new.any() else ():
+        at = np.flatnonzero(new == wanted).tolist()
         scores = _scores(model, [found[i] for i in at], [golds[i] for i in at])
         told |= {f"{score}_{name}": value for score, value in scores.items()}
     return told

@@ -12,9 +12,9 @@ from regard.models.protocol import Encoded, pick
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.base import Looks
+from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
 from regard.vision.positions import Grid
-from regard.vision.questions.settings import QuestionsConfig
 
 Tree = TypeVar("Tree")
 
@@ -55,17 +55,28 @@ class Parts(NamedTuple):
 class Answerer(nn.Module, ABC):
     """Reads questions and images, and scores answers."""
 
-    def __init__(self, model: ModelConfig, config: QuestionsConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
         super().__init__()
         self.encoder = ImageEncoder(model, parts.dropout)
         self.dropout = parts.dropout
+
+    def draw(self) -> None:
+        """Draw first weights."""
+        draw(self)
 
     def forward(
         self, source: Float[Tensor, "B ..."], asking: Asking, mask: Bool[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "N W"]:
         """Make logits of answers from images B×C×h×w, or from regions B×S×D with a mask of those that are real."""
+        return self.answer(self.encode(source, asking, mask), asking, look=False)[0]
+
+    def encode(
+        self, source: Float[Tensor, "B ..."], asking: Asking, mask: Bool[Tensor, "B S"] | None = None
+    ) -> Encoded:
+        """Read the images that questions are asked about."""
         check(source, asking)
-        return self.answer(self.encoder(source, mask), asking, look=False)[0]
+        encoded: Encoded = self.encoder(source, mask)
+        return encoded
 
     def see(
         self,

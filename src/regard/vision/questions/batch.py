@@ -49,6 +49,19 @@ class QuestionBatch(NamedTuple):
         """What the image encoder reads: bytes become numbers here, on the device."""
         return from_pixels(self.source) if self.source.dtype == torch.uint8 else self.source
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How large it is: of its pictures, and of its questions."""
+        return (*self.source.shape, *self.tokens.shape)
+
+    def tensors(self) -> list[Tensor]:
+        """Return what there is on a device."""
+        return [part for part in self if isinstance(part, Tensor)]
+
+    def regular(self, batch_tokens: int) -> "QuestionBatch":
+        """Return it as it is: all but an epoch's last are of one shape."""
+        return self
+
     def to(self, device: torch.device | str) -> "QuestionBatch":
         """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
         later = torch.device(device).type == "cuda"
@@ -76,34 +89,74 @@ class Question(NamedTuple):
     """For each cell of the encoder's grid, row by row, whether what decides the answer lies in it."""
 
 
+class Asked(NamedTuple):
+    """All that is asked about some pictures, as numbers: one picture's questions after the other's."""
+
+    tokens: NDArray[Any]
+    """Questions × words, padded: all of one length."""
+    answers: NDArray[Any]
+    kinds: NDArray[Any]
+    held_out: NDArray[Any]
+    starts: NDArray[Any]
+    """The number of each picture's first question; one more than the last at the end."""
+
+    @classmethod
+    def of(
+        cls, questions: Sequence[Sequence[Question]], words: QuestionWords, answers: Sequence[str], kinds: Sequence[str]
+    ) -> "Asked":
+        """Encode the questions about each picture."""
+        flat = [question for some in questions for question in some]
+        if not flat:
+            raise DataError("No question is asked about any of the pictures.")
+        return cls(
+            _padded([words.encode(question.text) for question in flat]),
+            _numbers([question.answer for question in flat], answers, "answer"),
+            _numbers([question.kind for question in flat], kinds, "kind of question"),
+            np.array([question.held_out for question in flat]),
+            np.cumsum([0, *(len(some) for some in questions)]),
+        )
+
+    @property
+    def counts(self) -> NDArray[Any]:
+        """How many questions there are about each picture."""
+        return np.diff(self.starts)
+
+
 class QuestionSet:
     """Pictures with questions, encoded once: numbers instead of words, ready to be put into batches."""
 
     def __init__(
         self,
         sources: Sequence[NDArray[Any]] | NDArray[Any],
+        asked: Asked,
+        gold: NDArray[Any] | None = None,
+        cells: int = 0,
+    ) -> None:
+        """Take the image (uint8) or the regions (float32) of each picture, what is asked about it, and gold cells.
+
+        Of so many cells the gold may be packed, eight to a byte.
+        """
+        if len(sources) != len(asked.counts):
+            raise DataError(f"There are {len(sources)} pictures and questions about {len(asked.counts)}.")
+        self.sources, self.asked, self._gold, self._cells = sources, asked, gold, cells
+
+    @classmethod
+    def of(
+        cls,
+        sources: Sequence[NDArray[Any]] | NDArray[Any],
         questions: Sequence[Sequence[Question]],
         words: QuestionWords,
         answers: Sequence[str],
         kinds: Sequence[str] = ("",),
-    ) -> None:
-        """Take the image (uint8) or the regions (float32) of each picture, and what is asked about it."""
-        if len(sources) != len(questions):
-            raise DataError(f"There are {len(sources)} pictures and questions about {len(questions)}.")
-        self.sources, self.answers, self.kinds = sources, tuple(answers), tuple(kinds)
-        flat = [question for some in questions for question in some]
-        if not flat:
-            raise DataError("No question is asked about any of the pictures.")
-        self._tokens = _padded([words.encode(question.text) for question in flat])
-        self._answers = _numbers([question.answer for question in flat], self.answers, "answer")
-        self._kinds = _numbers([question.kind for question in flat], self.kinds, "kind of question")
-        self._held_out = np.array([question.held_out for question in flat])
-        known = [question.gold for question in flat if question.gold is not None]
-        if 0 < len(known) < len(flat):
-            raise DataError(f"Of {len(flat)} questions, {len(known)} say where the answer is to be seen: all, or none.")
-        self._gold = np.stack(known) if known else None
-        self.starts = np.cumsum([0, *(len(some) for some in questions)])
-        """The number of each picture's first question; one more than the last at the end."""
+    ) -> "QuestionSet":
+        """Make one of questions in words."""
+        asked = Asked.of(questions, words, answers, kinds)
+        known = [question.gold for some in questions for question in some if question.gold is not None]
+        if 0 < len(known) < len(asked.answers):
+            raise DataError(
+                f"Of {len(asked.answers)} questions, {len(known)} say where the answer is to be seen: all, or none."
+            )
+        return cls(sources, asked, np.stack(known) if known else None)
 
     def __len__(self) -> int:
         """Count the pictures."""
@@ -112,63 +165,61 @@ class QuestionSet:
     @property
     def count(self) -> int:
         """How many questions there are."""
-        return len(self._tokens)
+        return len(self.asked.answers)
 
     def batch(self, pictures: Sequence[int] | NDArray[Any]) -> QuestionBatch:
         """Put some pictures and all their questions together."""
-        counts = [self.starts[i + 1] - self.starts[i] for i in pictures]
-        rows = np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in pictures])
-        tokens = self._tokens[rows]
+        starts, counts = self.asked.starts, self.asked.counts
+        rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in pictures])
+        tokens = self.asked.tokens[rows]
         tokens = tokens[:, : max(1, int((tokens != PAD).sum(axis=1).max(initial=1)))]
-        about = torch.from_numpy(np.repeat(np.arange(len(pictures)), counts))
+        about = torch.from_numpy(np.repeat(np.arange(len(pictures)), counts[np.asarray(pictures)]))
         return self._batch(pictures, rows, tokens, about)
 
-    def draw(self, pictures: Sequence[int] | NDArray[Any], each: int, chance: np.random.Generator) -> QuestionBatch:
-        """Draw so many questions about each picture, some twice only where there are fewer: all batches have one shape.
+    def chosen(self, rows: NDArray[Any], each: int) -> QuestionBatch:
+        """Put some questions together, so many about each picture, one picture after the other: it has one shape."""
+        pictures = np.searchsorted(self.asked.starts, rows[::each], side="right") - 1
+        return self._batch(pictures, rows, self.asked.tokens[rows], None)
 
-        There must be at least one about each.
-        """
-        rows = []
-        for i in pictures:
-            asked = np.arange(self.starts[i], self.starts[i + 1])
-            if not len(asked):
-                raise DataError(f"No question is asked about picture {i}.")
-            rows.append(np.resize(chance.permutation(asked), each))
-        chosen = np.concatenate(rows)
-        return self._batch(pictures, chosen, self._tokens[chosen], None)
-
-    def batches(self, pictures: int, seed: int | None = None, epoch: int = 0, each: int = 0) -> Iterator[QuestionBatch]:
-        """Go through all pictures, so many at a time, in an order that seed and epoch decide; in theirs without.
-
-        With `each`, so many questions are drawn about each picture, and pictures that do not fill a batch are left out.
-        """
-        order, chance = np.arange(len(self)), np.random.default_rng((seed or 0, epoch))
-        if seed is not None:
-            order = chance.permutation(order)
+    def batches(self, pictures: int) -> Iterator[QuestionBatch]:
+        """Go through all pictures, so many at a time; where none of these has a question, there is no batch."""
         for first in range(0, len(self), pictures):
-            chosen = order[first : first + pictures]
-            if each and len(chosen) == pictures:
-                yield self.draw(chosen, each, chance)
-            elif not each and (self.starts[chosen + 1] > self.starts[chosen]).any():
-                yield self.batch(chosen)
+            some = np.arange(first, min(first + pictures, len(self)))
+            if self.asked.counts[some].any():
+                yield self.batch(some)
 
     def _batch(
         self, pictures: Sequence[int] | NDArray[Any], rows: NDArray[Any], tokens: NDArray[Any], about: Tensor | None
     ) -> QuestionBatch:
-        source, mask = _stack([self.sources[i] for i in pictures])
+        source, mask = _stack(self.sources, pictures)
         read = torch.from_numpy(tokens.astype(np.int64))
+        asked = self.asked
         return QuestionBatch(
             source,
             mask,
             read,
             read != PAD,
             about,
-            torch.from_numpy(self._answers[rows]),
-            torch.from_numpy(self._kinds[rows]),
-            torch.from_numpy(self._held_out[rows]),
-            None if self._gold is None else torch.from_numpy(self._gold[rows]),
+            torch.from_numpy(asked.answers[rows].astype(np.int64)),
+            torch.from_numpy(asked.kinds[rows].astype(np.int64)),
+            torch.from_numpy(asked.held_out[rows].astype(np.bool_)),
+            None if self._gold is None else torch.from_numpy(self._unpacked(self._gold[rows])),
             rows,
         )
+
+    def _unpacked(self, gold: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.unpackbits(gold, axis=-1, count=self._cells).view(np.bool_) if self._cells else gold
+
+
+def draw_questions(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """Draw so many questions about each of some pictures, some twice only where there are fewer; return their numbers.
+
+    `raw` has a random number for each question there is. There must be at least one about each picture.
+    """
+    counts = np.diff(starts)
+    order = np.lexsort((raw, np.repeat(np.arange(len(counts)), counts)))  # shuffled within each picture
+    places = starts[pictures][:, None] + np.arange(each) % counts[pictures][:, None]
+    return np.asarray(order[places].ravel(), np.int64)
 
 
 def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
@@ -178,16 +229,21 @@ def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
     return padded
 
 
-def _stack(sources: Sequence[NDArray[Any]]) -> tuple[Tensor, Bool[Tensor, "B S"] | None]:
+def _stack(
+    sources: Sequence[NDArray[Any]] | NDArray[Any], which: Sequence[int] | NDArray[Any]
+) -> tuple[Tensor, Bool[Tensor, "B S"] | None]:
     """Stack images, which must be of one size, or regions, of which there may be more or fewer."""
-    if sources[0].dtype == np.uint8:
-        if len(sizes := {source.shape for source in sources}) > 1:
+    if isinstance(sources, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(sources[np.asarray(which)])), None
+    some = [sources[i] for i in which]
+    if some[0].dtype == np.uint8:
+        if len(sizes := {source.shape for source in some}) > 1:
             raise DataError(f"Images of {len(sizes)} sizes cannot be in one batch: read them with one size.")
-        return torch.from_numpy(np.stack(sources)), None
-    most = max(len(source) for source in sources)
-    stacked = torch.zeros(len(sources), most, sources[0].shape[1])
-    mask = torch.zeros(len(sources), most, dtype=torch.bool)
-    for row, real, source in zip(stacked, mask, sources, strict=True):
+        return torch.from_numpy(np.stack(some)), None
+    most = max(len(source) for source in some)
+    stacked = torch.zeros(len(some), most, some[0].shape[1])
+    mask = torch.zeros(len(some), most, dtype=torch.bool)
+    for row, real, source in zip(stacked, mask, some, strict=True):
         row[: len(source)] = torch.from_numpy(source)
         real[: len(source)] = True
     return stacked, mask

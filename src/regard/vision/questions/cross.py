@@ -15,14 +15,17 @@ from regard.models.protocol import Encoded
 from regard.models.transformer_layer import FeedForward, Residual, check_choices, check_layers
 from regard.shapes import Float, Tensor
 from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
-from regard.vision.questions.settings import POOLINGS, QuestionsConfig
+from regard.vision.questions.summed import SummedLook
 from regard.vision.questions.words import PAD
+
+POOLINGS = ("first", "mean")
 
 
 class QuestionLayer(nn.Module):
     """Words look at each other, then at the image, then each thinks by itself (Vaswani et al. 2017, section 3.1).
 
-    A decoder's layer, but that a word sees those after it too. Without attention, there is no look at the image.
+    A decoder's layer, but that a word sees those after it too. `model.questions.summed` adds to what is seen what is
+    seen when all that fits adds up (`SummedLook`). Without attention, there is no look at the image.
     """
 
     def __init__(self, model: ModelConfig, state_width: int, dropout: Dropout, layer: int) -> None:
@@ -37,6 +40,8 @@ class QuestionLayer(nn.Module):
         if model.attention is not None:
             self.attention = build_attention(model.attention, width, state_width, layer=layer)
             self.around_image = Residual(width, norm, dropout)
+        sums = model.attention if model.questions.summed else None
+        self.summed = None if sums is None else SummedLook(sums, width, state_width)
         within = DecoderConfig(width=width, feed_forward=config.feed_forward, activation=config.activation)
         self.feed_forward = FeedForward(within, dropout)
         self.around_network = Residual(width, norm, dropout)
@@ -51,15 +56,17 @@ class QuestionLayer(nn.Module):
         if self.attention is not None:
             # Keys and values are made once per image, then picked for each of its questions.
             memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
-            seen: Attended = self.attention(self.around_image.enter(words), memory, look=look)
-            words, weights = self.around_image.leave(words, seen.context), seen.weights
+            entering = self.around_image.enter(words)
+            seen: Attended = self.attention(entering, memory, look=look)
+            context = seen.context if self.summed is None else seen.context + self.summed(entering, encoded, asking)
+            words, weights = self.around_image.leave(words, context), seen.weights
         words = self.around_network.leave(words, self.feed_forward(self.around_network.enter(words)))
         return words, weights
 
 
 @answerers.register("cross")
 class Cross(Answerer):
-    """Layers in which the words of a question look at each other and at the image (Tan & Bansal 2019, section 2.2).
+    """Layers in which the words of a question look at each other and at the image (Tan & Bansal 2019, LXMERT).
 
     The answer is one linear map of what the mark before the question has become, or of the mean of all tokens. Several
     looks, one after the other, can do what one cannot: find a thing, and from there another.
@@ -67,10 +74,10 @@ class Cross(Answerer):
     Without attention, the image's summary is added to every word instead.
     """
 
-    def __init__(self, model: ModelConfig, config: QuestionsConfig, parts: Parts) -> None:
-        super().__init__(model, config, parts)
-        reader = model.encoder
-        _check(model, config)
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__(model, parts)
+        reader, config = model.encoder, model.questions
+        _check(model)
         width = reader.width
         self.pooling = config.pooling
         self.embedding = Embedding(parts.words, model.embedding, PAD, make_position(model), scaled=True)
@@ -103,7 +110,7 @@ class Cross(Answerer):
         return logits, torch.stack(found, dim=2) if found else nowhere
 
 
-def _check(model: ModelConfig, config: QuestionsConfig) -> None:
+def _check(model: ModelConfig) -> None:
     if model.encoder.kind != "transformer":
         raise ConfigError(
             f"The words of a cross answerer go through a Transformer, and model.encoder.kind is {model.encoder.kind}: "
@@ -111,8 +118,9 @@ def _check(model: ModelConfig, config: QuestionsConfig) -> None:
         )
     check_choices(model, "encoder")
     check_layers(model, "encoder")
+    config = model.questions
     if config.pooling not in POOLINGS:
-        raise ConfigError(f"questions.pooling must be one of {', '.join(POOLINGS)}, got {config.pooling!r}.")
+        raise ConfigError(f"model.questions.pooling must be one of {', '.join(POOLINGS)}, got {config.pooling!r}.")
     if model.encoder.layers < 1:
         raise ConfigError(f"model.encoder.layers must be at least 1, got {model.encoder.layers}.")
     for name, attention in (("attention", model.attention), ("self_attention", model.self_attention)):

@@ -12,24 +12,42 @@ from regard.vision.questions.base import Answered, Answerer
 from regard.vision.questions.batch import QuestionBatch
 
 
-class Made(NamedTuple):
-    """Sums over the questions of a batch, as training has them of target tokens."""
+class AnswerLoss(NamedTuple):
+    """Sums over the questions of a batch."""
 
     total: Float[Tensor, ""]
-    """What is made small."""
-    loss: Float[Tensor, ""]
-    """The cross-entropy in it, label smoothing included, detached."""
-    beside: dict[str, Tensor]
-    """What else there is to tell, detached: how many answers were right."""
-    reached: None = None
+    """The cross-entropy of the right answers, label smoothing included."""
+    right: Int[Tensor, ""]
+    """How many answers are right."""
+    astray: Float[Tensor, ""] | None
+    """How far looks were from the gold cells, where that was asked for."""
 
 
-def question_loss(model: Answerer, batch: QuestionBatch, label_smoothing: float = 0.0) -> Made:
-    """Run the model over a batch: the cross-entropy of the right answers."""
-    logits = model(batch.features, batch.asking, batch.mask).float()
+def question_loss(
+    model: Answerer, batch: QuestionBatch, label_smoothing: float = 0.0, guided: tuple[int, int] | None = None
+) -> AnswerLoss:
+    """Run the model over a batch; `guided` is the layer and the head (-1: all) whose looks are held to the gold."""
+    logits, weights = model.answer(model.encode(batch.features, batch.asking, batch.mask), batch.asking, bool(guided))
+    logits = logits.float()
     total = functional.cross_entropy(logits, batch.answers, reduction="sum", label_smoothing=label_smoothing)
     right = (logits.detach().argmax(dim=1) == batch.answers).sum()
-    return Made(total, total.detach(), {"right": right})
+    if guided is None or batch.gold is None:
+        return AnswerLoss(total, right, None)
+    assert weights is not None
+    return AnswerLoss(total, right, astray(weights, batch.gold, *guided))
+
+
+def astray(weights: Float[Tensor, "N T L H S"], gold: Bool[Tensor, "N S"], layer: int, head: int) -> Float[Tensor, ""]:
+    r"""Sum over questions how improbable it is that their first look, that of the mark, falls on a gold cell.
+
+    .. math:: -\log \sum_{s \in G} \alpha_s
+
+    Of one layer, and of one head or their mean (-1). Questions that nothing decides do not count.
+    """
+    looks = weights[:, 0, layer].float()
+    chosen = looks.mean(dim=1) if head < 0 else looks[:, head]
+    found = (chosen * gold).sum(dim=1).clamp(min=1e-6)
+    return -(found.log() * gold.any(dim=1)).sum()
 
 
 class Answer(NamedTuple):
@@ -80,13 +98,19 @@ def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) ->
     return (by_token * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
 
-def hits(seen: Answered, batch: QuestionBatch) -> tuple[Bool[Tensor, " N"], Bool[Tensor, " N"]]:
-    """Tell for which questions the cell most looked at is a gold one, and for which there is any."""
-    assert seen.weights is not None
-    if batch.gold is None or seen.weights.shape[2] == 0:
+def hits(
+    seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None
+) -> tuple[Bool[Tensor, " N"], Bool[Tensor, " N"]]:
+    """Tell for which questions the cell most looked at is a gold one, and for which there is any.
+
+    All looks count, or those of one layer or head.
+    """
+    if batch.gold is None or seen.weights is None or seen.weights.shape[2] == 0:
         none = torch.zeros_like(batch.held_out)
         return none, none
-    peak = looked_at(seen.weights, batch.tokens_mask).argmax(dim=1)
+    weights = seen.weights if layer is None else seen.weights[:, :, layer, None]
+    weights = weights if head is None else weights[:, :, :, head, None]
+    peak = looked_at(weights, batch.tokens_mask).argmax(dim=1)
     return batch.gold.gather(1, peak[:, None])[:, 0], batch.gold.any(dim=1)
 
 
@@ -111,10 +135,10 @@ class QuestionScores:
         """By kind, and by whether it is new: questions, right answers, those with a gold cell, and hits of these."""
         self._loss, self.count = 0.0, 0
 
-    def add(self, seen: Answered, batch: QuestionBatch) -> None:
-        """Count a batch."""
+    def add(self, seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None) -> None:
+        """Count a batch; `layer` and `head` say whose looks count."""
         right = seen.logits.argmax(dim=1) == batch.answers
-        hit, there = hits(seen, batch)
+        hit, there = hits(seen, batch, layer, head)
         told = torch.stack([torch.ones_like(right), right, there, hit & there], dim=1).long().cpu()
         cell = (batch.kinds * 2 + batch.held_out).cpu()
         self._counts.view(-1, 4).index_add_(0, cell, told)
@@ -158,15 +182,22 @@ class QuestionScores:
 
 @torch.inference_mode()
 def score_questions(
-    model: Answerer, batches: Iterable[QuestionBatch], kinds: Sequence[str], device: torch.device | str = "cpu"
+    model: Answerer,
+    batches: Iterable[QuestionBatch],
+    kinds: Sequence[str],
+    device: torch.device | str = "cpu",
+    look: bool = True,
 ) -> QuestionScores:
-    """Let a model answer all questions, and count; the model is left in the mode in which it was."""
+    """Let a model answer all questions, and count; the model is left in the mode in which it was.
+
+    Without `look`, nothing is known of where it looked, which takes less time.
+    """
     scores, was_training = QuestionScores(kinds), model.training
     model.eval()
     try:
         for batch in batches:
             here = batch.to(device)
-            scores.add(model.see(here.features, here.asking, here.mask), here)
+            scores.add(model.see(here.features, here.asking, here.mask, look), here)
     finally:
         model.train(was_training)
     return scores

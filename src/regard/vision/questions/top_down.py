@@ -15,7 +15,6 @@ from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
 from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
 from regard.vision.questions.gated import GatedTanh, GatedTanhScore
-from regard.vision.questions.settings import QuestionsConfig
 from regard.vision.questions.words import PAD
 
 GATED = "gated-tanh"
@@ -39,10 +38,10 @@ class TopDown(Answerer):
     mean of the regions.
     """
 
-    def __init__(self, model: ModelConfig, config: QuestionsConfig, parts: Parts) -> None:
-        super().__init__(model, config, parts)
-        reader = model.encoder
-        _check(model, config)
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__(model, parts)
+        reader, config = model.encoder, model.questions
+        _check(model)
         self.embedding = Embedding(parts.words, model.embedding, PAD)
         self.reader = cells[reader.cell](model.embedding, reader.width)
         width, seen = reader.width, self.encoder.state_width
@@ -51,6 +50,13 @@ class TopDown(Answerer):
         self.f_q, self.f_v = GatedTanh(width, config.fusion), GatedTanh(seen, config.fusion)
         self.f_o = GatedTanh(config.fusion, config.fusion)
         self.output = nn.Linear(config.fusion, parts.answers)
+
+    @torch.no_grad()
+    def draw(self) -> None:
+        """Draw first weights; embeddings small, so that what a GRU's gates let in of them is not all or nothing."""
+        super().draw()
+        nn.init.normal_(self.embedding.weight, std=self.embedding.weight.shape[1] ** -0.5)
+        self.embedding.weight[PAD].zero_()
 
     def answer(
         self, encoded: Encoded, asking: Asking, look: bool
@@ -103,14 +109,14 @@ def _attention(config: AttentionConfig, query_width: int, state_width: int) -> A
     return Attention(AttentionParts(score, reach, focus, width, heads, temperature=config.temperature))
 
 
-def _check(model: ModelConfig, config: QuestionsConfig) -> None:
+def _check(model: ModelConfig) -> None:
     reader = model.encoder
     if reader.kind != "recurrent" or reader.layers != 1 or reader.bidirectional:
         raise ConfigError(
             "A top-down answerer reads the question by one recurrent layer from left to right: set "
             "model.encoder.kind=recurrent, model.encoder.layers=1 and model.encoder.bidirectional=false."
         )
-    for name, value in (("model.encoder.width", reader.width), ("questions.fusion", config.fusion)):
+    for name, value in (("model.encoder.width", reader.width), ("model.questions.fusion", model.questions.fusion)):
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}.")
     if model.attention is not None and model.attention.focus in ("hard", "monotonic"):

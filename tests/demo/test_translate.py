@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from regard import demo
+from regard.demo import translate as demo
 from regard.errors import TrainingError
 
 TINY = (

@@ -8,13 +8,10 @@ from regard.config import Config
 from regard.data.corpus import open_corpus
 from regard.data.phrasebook import demo_pairs
 from regard.decoding.translator import Translator
-from regard.errors import TrainingError
+from regard.demo.once import train_once
 from regard.evaluation.evaluate import evaluate
-from regard.models.store import CONFIG, WEIGHTS
 from regard.presets import preset
-from regard.settings import differences, override, read_toml
-from regard.training.loop import train
-from regard.training.trainer import STATE
+from regard.settings import override
 
 COMMON = (
     "tokenizer.vocabulary=2000",
@@ -45,6 +42,7 @@ LONG = (
 """What the corpus can give: about six times the demo's training."""
 
 TEST = "phrasebook:500"
+DOING = "Training a small translator (Bahdanau et al. 2014) on the embedded English–French phrasebook."
 
 
 def configuration(long: bool = False) -> Config:
@@ -55,7 +53,7 @@ def configuration(long: bool = False) -> Config:
 def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[str], None]) -> None:
     """Train (or reuse what is there), score, translate a handful of sentences and draw where the model looked."""
     model = folder / ("model-long" if long else "model")
-    _train_once(configuration(long), model, say)
+    train_once(configuration(long), model, "phrasebook", DOING, say)
     translator = Translator.load(model)
     test = open_corpus([TEST], split="test")
     say(f"\nScoring {TEST.partition(':')[2]} held-out sentences ...\n")
@@ -63,20 +61,6 @@ def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[st
     say("\nWhere the model looks while it writes (rows: what it writes; columns: what it reads):")
     pictures = _look(translator, folder, width, color, say)
     say(_what_next(model, pictures))
-
-
-def _train_once(config: Config, model: Path, say: Callable[[str], None]) -> None:
-    if (model / CONFIG).is_file():
-        found = read_toml(model / CONFIG)
-        if not differences(found, config):
-            say(f"Using {model}, which is there already (remove it to train anew).")
-            if (model / STATE).is_dir() or not (model / WEIGHTS).is_file():
-                train(config, model, resume=True)
-            return
-        if found.preset != config.preset or not found.data.train[0].startswith("phrasebook"):
-            raise TrainingError(f"{model} holds a model that is not the demo's: give another place with --folder.")
-    say("Training a small translator (Bahdanau et al. 2014) on the embedded English–French phrasebook.")
-    train(config, model, overwrite=True)
 
 
 def _look(translator: Translator, folder: Path, width: int, color: bool, say: Callable[[str], None]) -> list[Path]:
@@ -108,5 +92,6 @@ Try next (regard is in .venv/bin if you came by make):
   echo "my sister has three small dogs" | regard translate {model}
   regard evaluate {model} --data phrasebook:2000 --plot by-length.png
   regard demo --long                                           a longer training, a better model
+  regard demo --task caption                                   a model that looks at pictures
   regard train --source train.en --target train.de --out models/mine   your own data
 """

@@ -1,0 +1,116 @@
+"""Run a tutorial as it is written: every command of its console blocks, in order, and paste what each prints.
+
+`python bench/tutorial.py docs/vision.md` runs all in one empty folder, as a reader would; `--sections Classes` only a
+part of it, and `--folder` somewhere else, with what is there already. Images come from the same run: after a comment
+`<!-- image: look.png images/look.png what it shows -->` stands that file of the folder. It takes as long as the
+trainings take; tests only see that the commands exist.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+BLOCK = re.compile(r"^```console\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^## (?P<name>.+)$", re.MULTILINE)
+IMAGE = re.compile(r"<!-- image: (?P<file>\S+) (?P<path>\S+) (?P<shows>.+?) -->(\n!\[[^\]]*\]\([^)]+\))?")
+PROGRESS = re.compile(r"step [\d,]+ .*left$")
+"""What training says on the way: the first such line is kept."""
+WIDTH = 96
+"""Columns that programs are told of."""
+
+
+def printed_by(command: str, folder: Path) -> str:
+    """Run a command line as a shell does, and return what it says, messages among it."""
+    here = Path(sys.executable).parent
+    shell = f'export PATH="{here}:$PATH" COLUMNS={WIDTH}\n{command}'
+    done = subprocess.run(
+        ["bash", "-c", shell],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{command}\n{done.stdout}")
+    return done.stdout
+
+
+def shortened(output: str) -> str:
+    """Leave out most of what training says on the way."""
+    lines = output.splitlines()
+    way = [place for place, line in enumerate(lines) if PROGRESS.match(line)]
+    kept = [("…" if place in way[1:2] else line).rstrip() for place, line in enumerate(lines) if place not in way[2:]]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def commands(block: str) -> list[str]:
+    """Return the commands of a block; one that ends in a backslash goes on in the next line."""
+    found: list[str] = []
+    goes_on = False
+    for line in block.splitlines():
+        if goes_on:
+            found[-1] += f"\n{line}"
+        elif line.startswith("$ "):
+            found.append(line[2:])
+        else:
+            continue
+        goes_on = line.endswith("\\")
+    return found
+
+
+def run(text: str, folder: Path, where: Path) -> str:
+    """Run all blocks of a text, and return it with their outputs and its images made anew."""
+
+    def renew(match: re.Match[str]) -> str:
+        shown = []
+        for command in commands(match["content"]):
+            print(f"$ {command}", flush=True)
+            shown.append(f"$ {command}\n{shortened(printed_by(command, folder))}")
+        return f"```console\n{''.join(shown)}```"
+
+    def show(match: re.Match[str]) -> str:
+        (where / match["path"]).write_bytes(smaller(folder / match["file"]))
+        file, path, shows = match["file"], match["path"], match["shows"]
+        return f"<!-- image: {file} {path} {shows} -->\n![{shows}]({path})"
+
+    return IMAGE.sub(show, BLOCK.sub(renew, text))
+
+
+def smaller(path: Path) -> bytes:
+    """Return a picture with few colours and no more pixels than a page shows."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder, Image.open(path) as image:
+        small = image.convert("RGB")
+        small.thumbnail((1000, 1000), Image.Resampling.LANCZOS)
+        small.quantize(96, dither=Image.Dither.NONE).save(Path(folder) / "small.png", optimize=True)
+        return (Path(folder) / "small.png").read_bytes()
+
+
+def main() -> None:
+    """Renew a tutorial, or some of its sections."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("tutorial", type=Path)
+    parser.add_argument("--sections", default="", help="names of sections, separated by commas; all if none is given")
+    parser.add_argument("--folder", type=Path, help="where to run; an empty one if none is given")
+    options = parser.parse_args()
+    text = options.tutorial.read_text(encoding="utf-8")
+    starts = [0, *(match.start() for match in SECTION.finditer(text)), len(text)]
+    parts = [text[start:end] for start, end in pairwise(starts)]
+    wanted = set(filter(None, options.sections.split(",")))
+    with tempfile.TemporaryDirectory() as empty:
+        folder = options.folder or Path(empty)
+        for place, part in enumerate(parts):
+            name = SECTION.match(part)
+            if not wanted or (name is not None and name["name"] in wanted):
+                parts[place] = run(part, folder, options.tutorial.parent)
+                options.tutorial.write_text("".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""What the pages of mechanisms that see are illustrated with: what a small trained model attends to, as a PNG."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.config import Config
+from regard.data.pictures import open_pictures
+from regard.decoding.finder import Finder
+from regard.decoding.labeller import Labeller
+from regard.decoding.narrator import Narrator
+from regard.decoding.respondent import Respondent
+from regard.vision.base import Looks
+from regard.vision.heatmaps import heat_maps
+from regard.viz.figure import save_figure
+from regard.viz.overlay import ImageTrace
+from regard.viz.overlay_picture import HeatMap, save_maps
+
+SHOWN = 0
+"""Which test picture of Fashion-MNIST is shown: an ankle boot."""
+SCENE, QUESTION = 0, "what colour is the star?"
+"""Which test scene is described, and what is asked about it."""
+LARGEST = 55_000
+"""Bytes that a picture may have, or it is made smaller."""
+MANY = 1000
+"""Pictures that gates are averaged over."""
+
+
+class Drawn(NamedTuple):
+    """A picture, and what it shows in a sentence."""
+
+    png: bytes
+    words: str
+
+
+def _png(save: Callable[[Path], Any]) -> bytes:
+    """Let something be saved, and make it small: few colours do for flat ones."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn.png"
+        save(path)
+        image = Image.open(path).convert("RGB")
+        for eighths, colours in ((5, 96), (4, 64), (3, 48)):
+            size = (image.width * eighths // 8, image.height * eighths // 8)
+            small = image.resize(size, Image.Resampling.LANCZOS)
+            small.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+            if path.stat().st_size < LARGEST:
+                break
+        return path.read_bytes()
+
+
+def _clothes() -> Any:
+    return open_pictures(("fashion-mnist",), "test")
+
+
+def _seen(folder: Path) -> tuple[NDArray[np.uint8], str, Looks, tuple[int, int]]:
+    """Let a classifier look at the test picture that is shown."""
+    labeller, clothes = Labeller.load(folder), _clothes()
+    picture = clothes.image(SHOWN)
+    with torch.inference_mode():
+        seen = labeller.model.eval().see(torch.from_numpy(picture.copy())[None])
+    return picture, clothes.labels[clothes.label(SHOWN)], seen.looks, seen.grid
+
+
+def _maps(picture: NDArray[np.uint8], maps: Sequence[HeatMap], words: str) -> Drawn:
+    return Drawn(_png(lambda path: save_maps(picture, maps, path)), words)
+
+
+def draw_masks(folder: Path) -> Drawn:
+    """Show the masks of each stage: their mean, and the one that differs most from place to place."""
+    picture, label, looks, _ = _seen(folder)
+    maps = []
+    for number, mask in enumerate(looks.values(), 1):
+        cells = mask[0].float().numpy()
+        channel = int(cells.std(axis=(1, 2)).argmax())
+        maps.append(HeatMap(f"stage {number}", cells.mean(axis=0), "mean of its masks"))
+        maps.append(HeatMap(f"stage {number}", cells[channel], f"of channel {channel}"))
+    return _maps(picture, maps, f"Masks over a picture of the test set ({label}), stage by stage.")
+
+
+def draw_cells(folder: Path) -> Drawn:
+    """Show where three cells look in the first block: on the object, at its edge, and beside it."""
+    picture, label, looks, _ = _seen(folder)
+    weights = next(iter(looks.values()))[0, :, 0].float().numpy()  # T S
+    side = round(len(weights) ** 0.5)
+    bright = picture[..., 0].astype(float).reshape(side, -1, side, picture.shape[1] // side).mean(axis=(1, 3))
+    inside, edge = int(bright.argmax()), int(np.abs(bright - bright.max() / 2).argmin())
+    maps = [
+        HeatMap(f"{what}: {cell // side + 1},{cell % side + 1}", weights[cell].reshape(side, side), "row, column")
+        for what, cell in (("bright", inside), ("edge", edge), ("ground", int(bright.argmin())))
+    ]
+    words = (
+        f"Where three of the {side} × {side} cells of the second stage look, in a picture of the test set ({label}): "
+        "the brightest, one of half its brightness, and one of the ground."
+    )
+    return _maps(picture, maps, words)
+
+
+def draw_layers(folder: Path) -> Drawn:
+    """Show where the class token looks, layer by layer."""
+    picture, label, looks, grid = _seen(folder)
+    maps = [
+        HeatMap(name.replace("layers.", "layer "), weights[0, 0, :, 1:].mean(dim=0).view(grid).numpy(), "mean of heads")
+        for name, weights in looks.items()
+    ]
+    return _maps(picture, maps, f"Where the class token looks in each layer, in a picture of the test set ({label}).")
+
+
+def draw_reasons(folder: Path) -> Drawn:
+    """Show what speaks for the most probable classes: Grad-CAM, or rollout."""
+    labeller, clothes = Labeller.load(folder), _clothes()
+    maps = heat_maps(labeller.model.eval(), clothes.image(SHOWN), labeller.labels.names)
+    label = clothes.labels[clothes.label(SHOWN)]
+    return _maps(clothes.image(SHOWN), maps, f"What speaks for the classes of a picture of the test set ({label}).")
+
+
+def draw_gates(folder: Path) -> Drawn:
+    """Show the gates of the last unit: the mean for each class."""
+    labeller, clothes = Labeller.load(folder), _clothes()
+    with torch.inference_mode():
+        seen = labeller.model.eval().see(torch.from_numpy(clothes.images(range(MANY)).copy()))
+    gates = list(seen.looks.values())[-1].float().numpy()
+    labels = np.array([clothes.label(index) for index in range(MANY)])
+    means = np.stack([gates[labels == place].mean(axis=0) for place in range(len(clothes.labels))])
+    means = means[:, np.argsort(-means.mean(axis=0))]
+
+    def draw(figure: Any) -> None:
+        figure.set_size_inches(6.4, 2.4)
+        axes = figure.add_subplot()
+        shown = axes.imshow(means, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+        axes.set_yticks(range(len(clothes.labels)), clothes.labels, size=7)
+        axes.set_xticks([])
+        axes.set_xlabel(f"{means.shape[1]} channels of the last unit", size=8)
+        figure.colorbar(shown, ax=axes, label="gate").ax.tick_params(labelsize=7)
+
+    words = f"The gates of the last unit, the mean for each class over {MANY:,} test pictures; channels that are let "
+    return Drawn(_png(lambda path: save_figure(path, clothes.labels, draw)), f"{words}through most stand left.")
+
+
+def _scene(config: Config) -> NDArray[np.uint8]:
+    assert config.model.image is not None
+    return open_pictures(("scenes:50",), "test", pixels=config.model.image.size).image(SCENE)
+
+
+def draw_caption(folder: Path) -> Drawn:
+    """Show where a captioner looks, word by word."""
+    narrator = Narrator.load(folder)
+    scene = _scene(narrator.config)
+    (described,) = narrator.describe(scene[None])
+    trace = ImageTrace(described.best.attention, scene, described.grid)
+    words = f"Where the decoder looks in scene {SCENE} of the test set as it writes “{described.text}”."
+    return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
+
+
+def draw_answer(folder: Path) -> Drawn:
+    """Show where a question looks, or its words."""
+    respondent = Respondent.load(folder)
+    scene = _scene(respondent.config)
+    ((answered,),) = respondent.answer(scene[None], [[QUESTION]], look=True)
+    trace = ImageTrace(answered.trace(), scene, answered.grid)
+    words = f"Where was looked in scene {SCENE} of the test set to answer “{QUESTION}” with “{answered.text}”."
+    return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
+
+
+def draw_queries(folder: Path) -> Drawn:
+    """Show where the queries that found something looked, and the boxes that they found."""
+    finder = Finder.load(folder)
+    scene = _scene(finder.config)
+    (things,) = finder.find(scene[None])
+    looked = finder.look(scene, things)
+    trace = ImageTrace(looked.trace, scene, looked.grid, None, tuple((thing.box,) for thing in things))
+    found = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)
+    words = f"Where the queries that found something in scene {SCENE} of the test set looked, and their boxes: {found}."
+    return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)

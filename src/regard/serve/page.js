@@ -1,0 +1,230 @@
+// The page of `regard serve`: what a task is asked with, and what its answer shows.
+const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)} %`;
+const score = (value) => (value === undefined ? "" : value.toFixed(2).replace("-", "−"));
+const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: each.text, note: score(each.score), view: each.view}));
+
+const TASKS = {
+  translate: {verb: "Translate", shows: (answer) => written(answer.translations[0])},
+  continue: {verb: "Continue", shows: (answer) => written(answer.translations[0])},
+  caption: {shows: written, asks: (model) => ({n_best: Math.min(3, model.beam), candidates: 5})},
+  classify: {
+    shows: (answer) => answer.classes.map((each) => ({text: each.label, note: percent(each.probability), share: each.probability})),
+    asks: () => ({top: 5}),
+  },
+  answer: {
+    shows: (answer) => answer.answers.map((each) => ({text: each.text, note: percent(each.probability), share: each.probability})),
+    asks: () => ({top: 5}),
+  },
+  detect: {
+    shows: (answer) => answer.things.map((each) => ({text: each.label, note: percent(each.score), share: each.score})),
+  },
+};
+
+const page = {
+  models: [], chosen: {text: null, image: null}, reads: "text", picture: null, asking: null,
+  find: (name) => document.querySelector(name),
+  get model() { return this.chosen[this.reads]; },
+};
+
+// -------------------------------------------------------------------------------------------------------------- asking
+
+async function ask(path, options) {
+  if (page.asking) page.asking.abort();
+  const own = page.asking = new AbortController();
+  page.find(".found").setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(path, {method: "POST", signal: own.signal, ...options});
+    const told = await answer.json().catch(() => ({error: `The server answered ${answer.status}.`}));
+    if (!answer.ok) throw new Error(told.error);
+    show(TASKS[page.model.task].shows(told), told.view);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    clear(error instanceof TypeError ? "The server cannot be reached. Is it still running?" : error.message);
+  } finally {
+    if (page.asking === own) {
+      page.asking = null;
+      page.find(".found").setAttribute("aria-busy", "false");
+    }
+  }
+}
+
+function askText() {
+  const given = page.find("#given").value, model = page.model;
+  if (model.task === "translate" && !given.trim()) { clear("There is nothing to translate yet: type a text."); return; }
+  const wanted = {texts: [given], model: model.name, n_best: Math.min(3, model.beam), candidates: 5, view: true};
+  if (model.tags.length) wanted.to = page.find(".to select").value;
+  ask(model.path.slice(1), {headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
+}
+
+function askImage() {
+  const model = page.model, question = page.find("#question").value;
+  if (!page.picture) return;
+  if (model.task === "answer" && !question.trim()) { clear("Type a question about the picture."); return; }
+  const query = new URLSearchParams({model: model.name, view: true, ...(TASKS[model.task].asks || (() => ({})))(model)});
+  if (model.task === "answer") query.set("question", question);
+  if (page.picture.scene !== undefined) query.set("scene", page.picture.scene);
+  const file = page.picture.file;
+  const body = file ? {body: file, headers: {"Content-Type": "application/octet-stream"}} : {};  // whatever it claims
+  ask(`${model.path.slice(1)}?${query}`, body);
+}
+
+// ------------------------------------------------------------------------------------------------------------- showing
+
+function clear(wrong) {
+  const told = page.find(".wrong[role]");
+  told.textContent = wrong || "";
+  told.hidden = !wrong;
+  page.find(".choices").hidden = true;
+  page.find(".choices").replaceChildren();
+  page.find(".view").replaceChildren();
+}
+
+function look(view) {
+  page.find(".view").innerHTML = view || "";  // written by the server, with all texts escaped
+  showAll(page.find(".view"));
+}
+
+function show(choices, view) {
+  clear("");
+  const list = page.find(".choices"), several = choices.filter((choice) => choice.view).length > 1;
+  list.hidden = !choices.length;
+  list.append(...choices.map((choice, place) => {
+    const line = document.createElement("li"), whole = document.createElement(several ? "button" : "div");
+    const text = document.createElement("span"), note = document.createElement("i");
+    text.textContent = choice.text || "(nothing)";
+    text.dir = "auto";
+    note.textContent = choice.note;
+    whole.append(text, note);
+    if (choice.share !== undefined) whole.style.setProperty("--share", choice.share);
+    if (several) {
+      whole.type = "button";
+      whole.setAttribute("aria-pressed", String(!place));
+      whole.addEventListener("click", () => {
+        list.querySelectorAll("button").forEach((other) => other.setAttribute("aria-pressed", String(other === whole)));
+        look(choice.view);
+      });
+    }
+    line.append(whole);
+    return line;
+  }));
+  if (!choices.length) clear("Nothing was found in this picture.");
+  look(view || (choices[0] && choices[0].view));
+}
+
+function fill(select, names) {
+  select.replaceChildren(...names.map((name) => new Option(name, name)));
+}
+
+function open(reads) {  // the tab of what is read
+  page.reads = reads;
+  for (const kind of ["text", "image"]) {
+    page.find(`#${kind}`).hidden = kind !== reads;
+    const tab = page.find(`#tab-${kind}`);
+    tab.setAttribute("aria-selected", String(kind === reads));
+    tab.tabIndex = kind === reads ? 0 : -1;
+  }
+  const own = page.models.filter((model) => model.reads === reads);
+  fill(page.find(".models select"), own.map((model) => model.name));
+  page.find(".models").hidden = page.models.length < 2;
+  page.find(".models select").value = page.model.name;
+  page.find(".models select").disabled = own.length < 2;
+  choose(page.model.name);
+}
+
+function choose(name) {  // a model of this tab
+  const model = page.chosen[page.reads] = page.models.find((each) => each.name === name && each.reads === page.reads);
+  clear("");
+  const trained = model.preset ? ` · ${model.preset}` : "";
+  page.find(".facts").textContent = `${model.name} ${model.does}${trained} · ${model.parameters.toLocaleString("en")} parameters`;
+  if (page.reads === "image") {
+    page.find(".scenes").hidden = !model.scenes;
+    page.find(".question").hidden = model.task !== "answer";
+    if (page.picture && page.picture.scene !== undefined && !model.scenes) page.picture = null;
+    if (page.picture && (model.task !== "answer" || page.find("#question").value.trim())) askImage();
+    return;
+  }
+  page.find("#text .go").textContent = TASKS[model.task].verb;
+  page.find(".to").hidden = !model.tags.length;
+  fill(page.find(".to select"), model.tags);
+  const tries = page.find(".tries");
+  tries.hidden = !model.examples.length;
+  tries.replaceChildren(...model.examples.map((example) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = example;
+    button.addEventListener("click", () => { page.find("#given").value = example; askText(); });
+    return button;
+  }));
+}
+
+// -------------------------------------------------------------------------------------------------------------- acting
+
+function take(picture) {
+  page.picture = picture;
+  if (page.model.task === "answer" && !page.find("#question").value.trim()) {
+    clear("");
+    page.find("#question").focus();
+    return;
+  }
+  askImage();
+}
+
+function takeScene(step) {
+  const number = page.find(".scenes input");
+  if (step) number.value = Math.min(Math.max(Number(number.value) + step, 0), 999999);
+  if (!number.checkValidity() || number.value === "") return;
+  if (!page.picture || page.picture.scene !== number.value) take({scene: number.value});  // Enter and leaving: once
+}
+
+function listen() {
+  page.find("#text form").addEventListener("submit", (event) => { event.preventDefault(); askText(); });
+  page.find("#given").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    askText();
+  });
+  page.find("#image form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (page.picture) askImage(); else clear("Choose a picture first.");
+  });
+  const file = page.find(".file input"), drop = page.find(".drop");
+  file.addEventListener("change", () => { if (file.files[0]) take({file: file.files[0]}); file.value = ""; });
+  page.find(".scenes input").addEventListener("change", () => takeScene(0));
+  page.find(".scenes input").addEventListener("keydown", (event) => {
+    if (event.key === "Enter") { event.preventDefault(); takeScene(0); }
+  });
+  page.find(".before").addEventListener("click", () => takeScene(-1));
+  page.find(".next").addEventListener("click", () => takeScene(page.picture && page.picture.scene !== undefined ? 1 : 0));
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(name, (event) => {
+      if (page.reads !== "image") return;
+      event.preventDefault();
+      drop.classList.toggle("over", name === "dragover");
+      if (name === "drop" && event.dataTransfer.files[0]) take({file: event.dataTransfer.files[0]});
+    });
+  }
+  document.addEventListener("paste", (event) => {
+    const pasted = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
+    if (page.reads === "image" && pasted) take({file: pasted});
+  });
+  page.find(".models select").addEventListener("change", (event) => choose(event.target.value));
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  tabs.forEach((tab) => {
+    tab.addEventListener("click", () => open(tab.getAttribute("aria-controls")));
+    tab.addEventListener("keydown", (event) => {
+      if (!["ArrowLeft", "ArrowRight"].includes(event.key)) return;
+      const other = tabs[1 - tabs.indexOf(tab)];
+      open(other.getAttribute("aria-controls"));
+      other.focus();
+    });
+  });
+}
+
+async function begin() {
+  page.models = await (await fetch("api/models")).json();
+  for (const reads of ["text", "image"]) page.chosen[reads] = page.models.find((model) => model.reads === reads) || null;
+  page.find("[role=tablist]").hidden = !page.chosen.text || !page.chosen.image;
+  listen();
+  open(page.chosen.text ? "text" : "image");
+}
+begin().catch(() => clear("The server cannot be reached. Is it still running?"));

@@ -1,0 +1,122 @@
+"""`regard train`, `ask`, `detect`, `evaluate` and `attend` with models that answer questions and that find things."""
+
+import json
+
+import pytest
+
+from regard.data.scenes import scene
+from regard.viz.overlay import ImageTrace
+from regard.viz.png import png
+
+TINY = ("image.width=16", "image.feed_forward=8", "embedding=16", "encoder.width=16", "encoder.feed_forward=8")
+FEW = ("decoder.width=16", "decoder.feed_forward=8", "detection.mask_channels=4", "detection.mask_maps=4")
+
+
+def trained(commanded, folder, preset: str, *more: str):
+    changes = [*(f"model.{change}" for change in (*TINY, *FEW)), "training.steps=1", "training.device=cpu"]
+    sets = [part for change in (*changes, "training.batch_tokens=96") for part in ("--set", change)]
+    ran = commanded(
+        "train", "--preset", preset, "--data", "scenes:12", "--valid", "scenes:2", "--out", folder, *sets, *more
+    )
+    assert ran.code == 0, ran.err
+    return ran
+
+
+@pytest.fixture(scope="session")
+def answers(commanded, tmp_path_factory):
+    """A model that answers and knows nothing; not to be changed."""
+    folder = tmp_path_factory.mktemp("models") / "answers"
+    ran = trained(commanded, folder, "asker-small")
+    assert ran.err.endswith(f'Try it with: regard ask {folder} IMAGE "a question of yours"\n')
+    return folder
+
+
+@pytest.fixture(scope="session")
+def things(commanded, tmp_path_factory):
+    """A detector that knows nothing; not to be changed."""
+    folder = tmp_path_factory.mktemp("models") / "things"
+    assert "Try it with: regard detect" in trained(commanded, folder, "carion2020-small").err
+    return folder
+
+
+@pytest.fixture
+def picture(tmp_path):
+    """A scene as a file, of another size than the models'."""
+    pytest.importorskip("PIL")
+    path = tmp_path / "scene.png"
+    path.write_bytes(png(scene("test", 3, pixels=48).painting.image))
+    return path
+
+
+def test_questions_are_asked_on_the_line_from_stdin_and_of_scenes(regard, answers, picture):
+    one = regard("ask", answers, picture, "is there a star?", "--top", "30")
+    assert one.code == 0, one.err
+    shares = [float(line.split("\t")[0]) for line in one.lines]
+    assert shares == sorted(shares, reverse=True)
+    assert abs(sum(shares) - 1) < 0.01
+    two = regard("ask", answers, "--scene", "3", "is there a star", "how many rings are there?", "--top", "2")
+    assert [line.split("\t")[0] for line in two.lines] == ["is there a star"] * 2 + ["how many rings are there?"] * 2
+    piped = regard("ask", answers, picture, "--json", "--top", "2", stdin=b"is there a star?\n\nis there a ring\n")
+    records = [json.loads(line) for line in piped.lines]
+    assert [record["question"] for record in records] == ["is there a star?", "is there a ring"]
+    assert records[0]["answer"] == records[0]["answers"][0]["answer"] == one.lines[0].split("\t")[1]
+
+
+def test_what_cannot_be_asked(refused, answers, things, picture):
+    assert refused("ask", answers, picture, "is there a strar?") == (
+        "The question has a word that the model does not know: 'strar'. Did you mean 'star'?"
+    )
+    assert refused("ask", answers, picture, "?") == "The question '?' has no words."
+    assert refused("ask", answers) == "There is nothing to ask about: give an image file, or --scene N."
+    assert refused("ask", answers, picture.parent / "none.png", "is there a star").startswith("No image ")
+    assert refused("ask", things, picture, "is there a star") == (
+        f"{things} holds a detector, which finds things: use regard detect."
+    )
+    assert refused("caption", answers, picture) == f"{answers} holds a model that answers questions: use regard ask."
+    assert refused("translate", answers) == (f"{answers} holds a model that reads pictures, not texts: use regard ask.")
+    assert refused("attend", answers, picture) == f"{answers} answers questions: give one with --question."
+    assert refused("attend", things, picture, "--question", "is there a star") == (
+        f"--question is for models that answer questions, and {things} does not."
+    )
+
+
+def test_things_are_found_and_drawn(regard, refused, things, answers, picture, tmp_path):
+    out = tmp_path / "boxes.svg"
+    ran = regard("detect", things, picture, "--least", "0", "--out", out)
+    assert (ran.code, ran.err) == (0, f"Wrote {out}\n")
+    assert [line.count("\t") for line in ran.lines] == [5] * 8
+    best = ran.lines[0].split("\t")
+    assert f"{best[1]} {float(best[0]):.2f}" in out.read_text()
+    several = regard("detect", things, picture, "--scene", "1", "--least", "0", "--json")
+    records = [json.loads(line) for line in several.lines]
+    assert [record["picture"] for record in records] == [str(picture), "scenes:test 1"]
+    assert records[0]["things"][0]["class"] == best[1]
+    assert all(0 <= edge <= 32 for thing in records[0]["things"] for edge in thing["box"])
+    assert refused("detect", things).startswith("There is nothing to look through")
+    assert refused("detect", things, picture, "--least", "2") == "--least is 2.0; it must be from 0 to 1."
+    assert "--out draws one picture, and 2 were given" in refused(
+        "detect", things, picture, "--scene", "1", "--out", out
+    )
+    assert refused("detect", answers, picture) == f"{answers} holds a model that answers questions: use regard ask."
+
+
+def test_both_are_scored_on_scenes_familiar_and_held_out(regard, answers, things):
+    ran = regard("evaluate", answers, "--data", "scenes:6", "--json")
+    assert ran.code == 0, ran.err
+    scores = json.loads(ran.out)["scores"]
+    assert {"accuracy", "count", "spatial held-out", "accuracy familiar", "pointing", "loss"} <= {*scores}
+    of_all = scores["accuracy"]["count"]
+    assert of_all == scores["accuracy familiar"]["count"] + scores["accuracy held-out"]["count"]
+    found = json.loads(regard("evaluate", things, "--data", "scenes:6", "--json").out)["scores"]
+    assert {"AP@0.5", "AP@0.75", "mask IoU", "AP@0.5 held-out", "mask IoU familiar"} <= {*found}
+
+
+def test_the_looks_of_a_question_are_laid_over_the_image(regard, answers, picture, tmp_path):
+    out = tmp_path / "look.json"
+    ran = regard("attend", answers, picture, "--question", "is there a star?", "--out", out, "--width", "60")
+    assert ran.code == 0, ran.err
+    trace = ImageTrace.load(out)
+    assert trace.words[:-1] == ("?", "is", "there", "a", "star")
+    assert ran.lines[0].split()[0] == trace.words[-1]
+    assert trace.grid == (8, 8)
+    assert trace.image.shape == (48, 48, 3)

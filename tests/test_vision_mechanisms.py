@@ -1,0 +1,47 @@
+"""Every mechanism that sees has a page, made of its docstring, of what was measured, and of words."""
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        return importlib.import_module("vision_mechanisms")
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
+
+
+def test_every_mechanism_has_its_words_and_no_words_are_left_over(bench):
+    texts = tomllib.loads((ROOT / "docs" / "mechanisms" / "vision.toml").read_text(encoding="utf-8"))
+    written = {f"{kind}-{name}" for kind, entries in texts.items() for name in entries}
+    assert written == {mechanism.key for mechanism in bench.mechanisms()}
+    for entry in (entry for entries in texts.values() for entry in entries.values()):
+        assert set(entry) == {"title", "when", "cost"}
+        assert all(text.strip() and (key == "title" or text.endswith(".")) for key, text in entry.items())
+
+
+def test_the_pages_are_current_and_have_small_pictures(bench):
+    pages = bench.pages()
+    drawn = [one.key for one in bench.mechanisms() if (bench.IMAGES / f"{one.key}.png").is_file()]
+    assert drawn
+    assert set(pages) == {"vision.md", *(f"{key}.md" for key in drawn)}
+    for name, text in pages.items():
+        page = (bench.DOCS / name).read_text(encoding="utf-8")
+        assert page == text, f"{name}: run python bench/vision_mechanisms.py pages"
+        if name != "vision.md":
+            assert (bench.IMAGES / name.replace(".md", ".png")).stat().st_size < 60_000
+
+
+def test_every_system_can_be_built(bench):
+    shown = {mechanism.system for mechanism in bench.mechanisms()}
+    assert shown <= {system.name for system in bench.systems()}
+    for system in bench.systems():
+        assert system.config.model.image is not None
