@@ -140,7 +140,7 @@ def test_texts_and_pictures_are_not_mixed_up(refused, here):
 def test_the_looks_of_right_captions_are_held_against_what_they_speak_of():
     from regard.data.scenes import on_grid
     from regard.decoding.narrator import Described
-    from regard.decoding.translator import Translation
+    from regard.decoding.translation import Translation
     from regard.evaluation.pointing import Pointing
     from regard.viz.trace import AttentionTrace
 

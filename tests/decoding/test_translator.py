@@ -12,7 +12,10 @@ from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, De
 from regard.data.pair import Pair
 from regard.data.tokenizers import Characters, Tokenizers, Words
 from regard.data.vocabulary import EOS, UNK
-from regard.decoding.translator import Translator, batches, find_device, replace_unknown
+from regard.decoding.batches import batches
+from regard.decoding.folders import find_device
+from regard.decoding.translation import replace_unknown
+from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.build import build_model
 from regard.models.store import weights_of

@@ -14,7 +14,8 @@ from regard.compare.job import Job
 from regard.compare.pictured import score_pictures
 from regard.config import Config, DecodingConfig
 from regard.data.corpus import for_model
-from regard.decoding.translator import Translation, Translator
+from regard.decoding.translation import Translation
+from regard.decoding.translator import Translator
 from regard.evaluation.evaluate import evaluate
 from regard.files import write_atomically
 from regard.models.store import WEIGHTS, open_folder

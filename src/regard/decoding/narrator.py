@@ -15,11 +15,11 @@ from regard.data.vocabulary import BOS, EOS
 from regard.decoding.folders import open_pictured
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import check_options, search
-from regard.decoding.translator import Translation, banned_tokens
+from regard.decoding.translation import Read, Translation, trace_of
+from regard.decoding.translator import banned_tokens
 from regard.vision.build import WRITE
 from regard.vision.captioner import Captioner
 from regard.vision.positions import Grid
-from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 64
 """Pictures that are described at once, unless it is said how many."""
@@ -107,27 +107,10 @@ class Narrator:
         return found
 
     def _translation(self, best: Sequence[Hypothesis], grid: Grid, look: bool) -> Translation:
-        every = []
+        cells = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
+        read, every = Read(cells, range(len(cells))), []
         for hypothesis in best:
-            trace = self._trace(hypothesis, grid, look)
+            trace = trace_of(hypothesis, read, self.tokenizers.target, look)
             text = self.tokenizers.target.decode(hypothesis.tokens)
             every.append(Translation(text, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
-
-    def _trace(self, hypothesis: Hypothesis, grid: Grid, look: bool) -> AttentionTrace:
-        target = self.tokenizers.target
-        cells = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
-        weights = hypothesis.weights[..., : len(cells)].permute(1, 2, 0, 3)
-        return AttentionTrace(
-            source=tuple(cells),
-            target=tuple(target.pieces(hypothesis.tokens)),
-            weights=np.ascontiguousarray(weights.numpy(), dtype=np.float32),
-            log_probs=tuple(hypothesis.log_probs),
-            score=hypothesis.score,
-            candidates=tuple(
-                tuple((target.pieces([token])[0], probability) for token, probability in step)
-                for step in hypothesis.candidates
-            ),
-            source_words=tuple(range(len(cells))) if look else (),
-            target_words=tuple(target.words(hypothesis.tokens)) if look else (),
-        )

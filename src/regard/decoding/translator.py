@@ -1,11 +1,10 @@
 """From text to text: a model and its tokenizers, ready to translate, to score and to show where they look."""
 
 import logging
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -22,53 +21,26 @@ from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.tagged import without_tag
 from regard.data.vocabulary import BOS, EOS, PAD, UNK
+from regard.decoding.batches import BATCH, batch_size_for, batches, groups
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.folders import find_device, open_folders
+from regard.decoding.folders import open_folders
 from regard.decoding.graphs import Graphs
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.native import Engines, in_threads, search_natively, together
+from regard.decoding.native import Engines, in_threads, search_natively
 from regard.decoding.rules import limit
 from regard.decoding.search import Request, check_options, search_for
 from regard.decoding.shortlist import SHORTLIST, Shortlist
+from regard.decoding.translation import Read, Translation, nothing, on_one_line, replace_unknown, trace_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Int, Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
-
-__all__ = ["Translation", "Translator", "banned_tokens", "batches", "find_device", "replace_unknown"]
 
 logger = logging.getLogger("regard")
 
-BATCH = 64
-"""Sentences of a batch, unless it is said how many."""
-LARGE_BATCH = 512
-"""On a GPU, which has little to do otherwise."""
-LARGE_MEMORY = 16 * 2**30
-"""Bytes that a GPU needs for those; with less, it gets a quarter as many."""
-FULL = 100
-"""Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
 LISTED = 32
 """Words for each source word in a fast search."""
-SMALLEST = 8
-"""Batches are not made smaller than this for the sake of having one for each thread."""
-FEW = 8
-"""Up to this many samples a sentence counts as one of a batch; with more, it takes the place of several."""
-
-
-@dataclass(frozen=True, eq=False)
-class Translation:
-    """What came out for one text."""
-
-    text: str
-    score: float
-    """What the search ranked it by: log-probability after penalties."""
-    tokens: tuple[str, ...]
-    """The tokens written, as they are shown, the end mark included where the model wrote one."""
-    attention: AttentionTrace
-    """Where the model looked while it wrote each of them."""
-    n_best: list["Translation"] = field(default_factory=list)
-    """The hypotheses after this one, best first, where more than one was asked for."""
 
 
 class Translator:
@@ -155,7 +127,7 @@ class Translator:
         check_options(options, n_best, candidates)
         texts = self.tokenizers.tag(texts, to)
         sources, starts = self._encode_texts(texts, prefix)
-        found = {row: _nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
+        found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
         lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
         look = look or (options.replace_unknown and self.tokenizers.target.kind == "words")
@@ -185,7 +157,7 @@ class Translator:
         most = self._longest_written()
         longest = max((limit(options, most, len(sources[row]), starts[row]) for row in rows), default=1)
         engine = self._engines.find(self.model, options, candidates, longest)
-        batch_size = fewer(self._batch_size(batch_size), options, n_best)
+        batch_size = batch_size_for(self.device, options, n_best, batch_size)
 
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
             for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
@@ -194,7 +166,7 @@ class Translator:
                 yield
 
         writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
-        for group in self._groups(lengths, batch_size, engine is not None):
+        for group in groups(lengths, batch_size, engine is not None):
             requests = [ask(batch) for batch in group]
             with self._ready():
                 if engine is None:
@@ -221,24 +193,6 @@ class Translator:
         if self.device.type == "cuda" and self._graphs.can(options, request):
             found = self._graphs.search(decoder, encoded, options, request, lengths, meanwhile)
         return search_for(decoder, encoded, options, request) if found is None else found
-
-    def _batch_size(self, asked: int | None) -> int:
-        """Return how many sentences make a batch."""
-        if asked is not None:
-            return asked
-        if self.device.type != "cuda":
-            return BATCH
-        room = torch.cuda.get_device_properties(self.device).total_memory
-        return LARGE_BATCH if room >= LARGE_MEMORY else LARGE_BATCH // 4
-
-    @staticmethod
-    def _groups(lengths: Sequence[int], batch_size: int, natively: bool) -> Sequence[list[list[int]]]:
-        """Cut the work into batches, and put together those that are searched at once."""
-        if not natively:
-            return [[batch] for batch in batches(lengths, batch_size)]
-        # Each thread gets something to encode.
-        share = max(SMALLEST, math.ceil(len(lengths) / torch.get_num_threads()))
-        return together(batches(lengths, min(batch_size, share)), lengths)
 
     def _words(
         self, count: int, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]]
@@ -284,7 +238,7 @@ class Translator:
                 to=to,
                 look=look,
             ):
-                yield _on_one_line(translation)
+                yield on_one_line(translation)
 
     def score(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end mark last, given those before it."""
@@ -297,7 +251,7 @@ class Translator:
         sources, targets = self._encode_pairs(list(pairs))
         forced = self._force(sources, targets, batch_size, look=True)
         return [
-            self._trace(source, Hypothesis(target, sum(log_probs), log_probs, weights))
+            trace_of(Hypothesis(target, sum(log_probs), log_probs, weights), self._read(source), self.tokenizers.target)
             for source, target, (log_probs, weights) in zip(sources, targets, forced, strict=True)
         ]
 
@@ -391,7 +345,7 @@ class Translator:
         target = self.tokenizers.target
         every = []
         for hypothesis in best:
-            trace = self._trace(source, hypothesis, look)
+            trace = trace_of(hypothesis, self._read(source), target, look)
             written = target.decode(hypothesis.tokens)
             if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text
@@ -403,23 +357,11 @@ class Translator:
             every.append(Translation(written, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
 
-    def _trace(self, source: list[int], hypothesis: Hypothesis, look: bool = True) -> AttentionTrace:
-        source_side, target_side = self.tokenizers.source, self.tokenizers.target
-        source = source if self.model.reads else []  # the end mark alone, which nothing has looked at
-        return AttentionTrace(
-            source=tuple(source_side.pieces(source)),
-            target=tuple(target_side.pieces(hypothesis.tokens)),
-            weights=_plain(hypothesis.weights[..., : len(source)].permute(1, 2, 0, 3)),
-            log_probs=tuple(hypothesis.log_probs),
-            score=hypothesis.score,
-            candidates=tuple(
-                tuple((target_side.pieces([token])[0], probability) for token, probability in step)
-                for step in hypothesis.candidates
-            ),
-            source_words=tuple(source_side.words(source)) if look else (),
-            target_words=tuple(target_side.words(hypothesis.tokens)) if look else (),
-            special=SPECIAL | frozenset(source_side.pieces(source_side.tag_ids)),
-        )
+    def _read(self, source: list[int]) -> Read:
+        """Tell what was read, as it is shown; of a language model nothing, since its end mark is not looked at."""
+        side = self.tokenizers.source
+        source = source if self.model.reads else []
+        return Read(side.pieces(source), side.words(source), SPECIAL | frozenset(side.pieces(side.tag_ids)))
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
@@ -440,44 +382,6 @@ def cut(ids: list[int], most: int | None) -> list[int]:
     return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
-def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Put sentences of like length together, the longest first (so that memory runs out at once or never).
-
-    What a search keeps grows with the square of the length: `batch_size` sentences of up to `FULL` tokens make a
-    batch, and fewer of longer ones.
-    """
-    if batch_size < 1:
-        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
-    made: list[list[int]] = []
-    room = 0
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if not room:
-            made.append([])
-            room = max(1, min(batch_size, batch_size * FULL**2 // max(1, lengths[row]) ** 2))
-        made[-1].append(row)
-        room -= 1
-    return made
-
-
-def fewer(batch_size: int, options: DecodingConfig, n_best: int) -> int:
-    """Return how many sentences make a batch where each is drawn many times over."""
-    drawn = {"sample": n_best, "mbr": options.samples}.get(options.method, 1)
-    return batch_size if drawn <= FEW or batch_size < 1 else max(1, batch_size * FEW // drawn)
-
-
-def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, source: str) -> str:
-    """Put the source word most looked at in the place of each unknown one (Luong et al. 2015, section 4.1, by copying).
-
-    For a tokenizer of words: each token but the marks is one word of what was written.
-    """
-    words, look = source.split(), trace.words()
-    given = written.split(" ")
-    for token, word in zip(tokens, trace.target_words, strict=True):
-        if token == UNK and words:
-            given[word] = words[int(look[word].argmax())]
-    return " ".join(given)
-
-
 def banned_tokens(target: Tokenizer) -> tuple[int, ...]:
     """Return the marks and tags that a translation may not hold.
 
@@ -496,17 +400,3 @@ def _key(source: Sequence[int], start: Sequence[int]) -> int:
 def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Turn what is to be written into what is read before: the start mark first, the last token never."""
     return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-
-
-def _plain(weights: Float[Tensor, "L H T S"]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.ascontiguousarray(weights.numpy(), dtype=np.float32)
-
-
-def _nothing() -> Translation:
-    """Translate nothing: nothing was read, written or looked at."""
-    return Translation("", 0.0, (), AttentionTrace((), (), np.zeros((1, 1, 0, 0), np.float32), (), 0.0))
-
-
-def _on_one_line(translation: Translation) -> Translation:
-    others = [_on_one_line(other) for other in translation.n_best]
-    return replace(translation, text=" ".join(translation.text.splitlines()), n_best=others)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.decoding.translator import Translation
+from regard.decoding.translation import Translation
 from regard.serve.desk import Desk
 from regard.serve.limits import TOO_LARGE, Limits
 from regard.serve.models import Served, find
