@@ -209,6 +209,10 @@ class QuestionsConfig:
     """cross: beside each look another whose weights do not sum to one: it tells how many fit (Zhang et al. 2018)."""
     shared: bool = False
     """cross: every layer has the same weights: what finds one thing also finds the next (Dehghani et al. 2019)."""
+    marked: bool = True
+    """cross: the mark before the question looks at the image too; if not, it learns from the words what they saw."""
+    directed: bool = False
+    """cross: words look at those before and at those after them apart (Shen et al. 2018)."""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ PAIRS = {
     "cross": (CROSS, QuestionsConfig("cross")),
     "cross, shared": (replace(CROSS, positions="rotary"), QuestionsConfig("cross", shared=True)),
     "cross, summed": (CROSS, QuestionsConfig("cross", summed=True)),
+    "cross, directed": (CROSS, QuestionsConfig("cross", pooling="mean", marked=False, directed=True)),
     "cross, mean": (
         replace(CROSS, encoder=replace(CROSS.encoder, norm="post")),
         QuestionsConfig("cross", pooling="mean"),

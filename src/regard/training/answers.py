@@ -78,6 +78,11 @@ def open_answers(
     config: Config, folder: Path, sources: PictureSources, reporter: Reporter
 ) -> tuple[AskedWords, Material]:
     """Make caches in a model folder, or take those that a resumed run made when it began."""
+    if config.training.guided > 0 and not config.model.questions.marked:
+        raise ConfigError(
+            "training.guided tells the mark before a question where to look, and with model.questions.marked=false it "
+            "does not look: set one of them otherwise."
+        )
     train, known_by, words = _open_train(config, folder, sources, reporter)
     validate = None
     if sources.valid is None:
