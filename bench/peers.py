@@ -206,6 +206,9 @@ def patch(packages: Path, peer: Peer) -> None:
         text = path.read_text(encoding="utf-8")
         if edit.old in text:
             path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+            # What was compiled before would still pass for it: an edit may keep the size, within the same second.
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+                compiled.unlink()
         elif edit.new not in text:
             raise SystemExit(f"{path} does not have what {peer.name} is to be patched in: {edit.old!r} ({edit.why}).")
 
