@@ -1,6 +1,9 @@
 """Writing files so that a crash leaves the old content or the new, never a mixture."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -26,3 +29,22 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def folder_anew(folder: Path) -> Iterator[Path]:
+    """Give a folder to write to that takes the place of this one once all is written, and is removed if it is not."""
+    building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
+    leftovers = building, old
+    try:
+        for leftover in leftovers:
+            shutil.rmtree(leftover, ignore_errors=True)
+        building.mkdir(parents=True)
+        yield building
+        if folder.exists():
+            folder.rename(old)
+        building.rename(folder)
+        sync_folder(folder.parent)
+    finally:
+        for leftover in leftovers:
+            shutil.rmtree(leftover, ignore_errors=True)

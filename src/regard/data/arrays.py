@@ -5,7 +5,6 @@ there whole, or not at all.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError
-from regard.files import sync_folder, write_atomically
+from regard.files import folder_anew, write_atomically
 
 INDEX: Final = "arrays.json"
 _FORMAT: Final = 1
@@ -48,32 +47,22 @@ class ArrayCache:
     @classmethod
     def build(cls, folder: Path, origin: str, arrays: Arrays) -> "ArrayCache":
         """Write arrays into a folder; a cache that is there already is replaced."""
-        building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
         digest = blake2b(digest_size=16)
         try:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
-            building.mkdir(parents=True)
-            for name, array in arrays.items():
-                digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).data)
-                np.save(building / f"{name}.npy", array)
-            record = {
-                "format": _FORMAT,
-                "arrays": {name: list(array.shape) for name, array in arrays.items()},
-                "origin": _digest(origin),
-                "fingerprint": digest.hexdigest(),
-            }
-            write_atomically(building / INDEX, json.dumps(record, indent=2).encode() + b"\n")
-            if folder.exists():
-                folder.rename(old)
-            building.rename(folder)
-            sync_folder(folder.parent)
+            with folder_anew(folder) as building:
+                for name, array in arrays.items():
+                    digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+                    digest.update(np.ascontiguousarray(array).data)
+                    np.save(building / f"{name}.npy", array)
+                record = {
+                    "format": _FORMAT,
+                    "arrays": {name: list(array.shape) for name, array in arrays.items()},
+                    "origin": _digest(origin),
+                    "fingerprint": digest.hexdigest(),
+                }
+                write_atomically(building / INDEX, json.dumps(record, indent=2).encode() + b"\n")
         except OSError as error:
             raise DataError(f"Cannot write to {folder}: {(error.strerror or str(error)).lower()}.") from None
-        finally:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
         return cls.open(folder)
 
     @classmethod

@@ -26,7 +26,7 @@ from regard.data.packing import messages, pack_all, position_dtype, token_dtype
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
-from regard.files import sync_folder, write_atomically
+from regard.files import folder_anew, write_atomically
 
 INDEX: Final = "cache.json"
 _SIDES: Final = ("source", "target")
@@ -137,21 +137,11 @@ class TokenCache:
         With `links`, gold alignments are kept too, token by token, and `make_batch` gives them; `index.aligned` is
         how many pairs had one.
         """
-        building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
         try:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
-            building.mkdir(parents=True)
-            _write(building, corpus, tokenizers, max_length, links)
-            if folder.exists():
-                folder.rename(old)
-            building.rename(folder)
-            sync_folder(folder.parent)
+            with folder_anew(folder) as building:
+                _write(building, corpus, tokenizers, max_length, links)
         except OSError as error:
             raise DataError(f"Cannot write the tokens to {folder}: {(error.strerror or str(error)).lower()}.") from None
-        finally:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
         return cls.open(folder)
 
     @classmethod

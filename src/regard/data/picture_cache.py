@@ -6,7 +6,6 @@ all.
 """
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -21,7 +20,7 @@ from regard.data.pair import Pair
 from regard.data.pictures import Pictures
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
-from regard.files import sync_folder, write_atomically
+from regard.files import folder_anew, write_atomically
 
 INDEX: Final = "pictures.json"
 _FORMAT: Final = 1
@@ -77,22 +76,12 @@ class PictureCache:
     @classmethod
     def build(cls, folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> "PictureCache":
         """Read all pictures of a source into a folder; a cache that is there already is replaced."""
-        building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
         try:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
-            building.mkdir(parents=True)
-            _write(building, pictures, numbers.astype("<i4"))
-            if folder.exists():
-                folder.rename(old)
-            building.rename(folder)
-            sync_folder(folder.parent)
+            with folder_anew(folder) as building:
+                _write(building, pictures, numbers.astype("<i4"))
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise DataError(f"Cannot write the pictures to {folder}: {reason}.") from None
-        finally:
-            for leftover in (building, old):
-                shutil.rmtree(leftover, ignore_errors=True)
         return cls.open(folder)
 
     @classmethod

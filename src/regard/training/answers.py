@@ -16,7 +16,7 @@ from regard.data.pictures import Pictures
 from regard.data.questions import AskedWords, gold_cells, questions_of
 from regard.errors import ConfigError, DataError
 from regard.training.auxiliary import check_looks
-from regard.training.captions import PictureSources, open_picture_sources
+from regard.training.captions import PictureSources, train_pictures_again
 from regard.training.material import CACHE, Material, Rows
 from regard.training.objective import Made
 from regard.training.progress import Reporter
@@ -118,9 +118,7 @@ def _open_train(
         try:
             return *_opened(folder, "train"), words
         except DataError as error:
-            reporter.message(f"Making the training pictures again: {error}")
-            pictures = open_picture_sources(config, resumed=False).train
-            assert pictures is not None
+            pictures = train_pictures_again(config, reporter, error)
             return *_cached(folder, "train", pictures, words, _grid(config)), words
     questions = questions_of(pictures)
     if not any(questions):

@@ -58,6 +58,14 @@ def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
     return PictureSources(train, open_pictures(valid, "valid", seed, size, plain) if valid else None)
 
 
+def train_pictures_again(config: Config, reporter: Reporter, why: DataError) -> Pictures:
+    """Open the pictures of a resumed run whose cache cannot be read, and say why."""
+    reporter.message(f"Making the training pictures again: {why}")
+    pictures = open_picture_sources(config, resumed=False).train
+    assert pictures is not None
+    return pictures
+
+
 class Described:
     """Pictures and what is said of them, on disk."""
 
@@ -136,9 +144,7 @@ def _open_train(
                 TokenCache.open(folder / CACHE / "train"), PictureCache.open(folder / CACHE / "pictures-train")
             )
         except DataError as error:
-            reporter.message(f"Making the training pictures again: {error}")
-            pictures = open_picture_sources(config, resumed=False).train
-            assert pictures is not None
+            pictures = train_pictures_again(config, reporter, error)
             said = Captions(pictures)
     made = _cached(config, folder, "train", said, pictures, tokenizers)
     size = tokenizers.target.size

@@ -17,7 +17,7 @@ from regard.data.picture_cache import PictureCache, labels_of
 from regard.data.pictures import Pictures
 from regard.errors import ConfigError, DataError
 from regard.shapes import Float, Int, Tensor
-from regard.training.captions import PictureSources, open_picture_sources
+from regard.training.captions import PictureSources, train_pictures_again
 from regard.training.material import CACHE, Material, Rows
 from regard.training.objective import Made
 from regard.training.progress import Reporter
@@ -152,9 +152,7 @@ def _open_train(
         try:
             return PictureCache.open(path), labels
         except DataError as error:
-            reporter.message(f"Making the training pictures again: {error}")
-            pictures = open_picture_sources(config, resumed=False).train
-            assert pictures is not None
+            pictures = train_pictures_again(config, reporter, error)
     pictures.require("label")
     if not len(pictures):
         raise DataError(f"{pictures.name} is empty: there is nothing to learn from.")

@@ -16,7 +16,7 @@ from regard.data.labels import Labels
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
 from regard.errors import DataError
-from regard.training.captions import PictureSources, open_picture_sources
+from regard.training.captions import PictureSources, train_pictures_again
 from regard.training.material import CACHE, Material
 from regard.training.objective import Made
 from regard.training.progress import Reporter
@@ -83,9 +83,7 @@ def _open_train(
         try:
             return *_opened(folder, "train"), labels
         except DataError as error:
-            reporter.message(f"Making the training pictures again: {error}")
-            pictures = open_picture_sources(config, resumed=False).train
-            assert pictures is not None
+            pictures = train_pictures_again(config, reporter, error)
             return *_cached(folder, "train", checked(pictures, labels)), labels
     pictures.require("objects")
     if not len(pictures):
