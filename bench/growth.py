@@ -2,7 +2,7 @@
 
     python bench/growth.py                 # on the CPU: a table and a picture for docs/performance.md
     python bench/growth.py --device cuda   # the same on a GPU, where steps are recorded and replayed
-    python bench/growth.py --memory        # peak memory of a training step, preset by preset (on a GPU)
+    python bench/growth.py --memory        # peak memory of a training step, preset by preset (or with --device cuda)
 
 Steps are those of training, optimiser included, in float32, on tokens drawn at random: of two small systems, a
 recurrent one with additive attention and a Transformer. One thing grows at a time, the others stay (16 sentences of 32
@@ -11,10 +11,13 @@ tokens, 8,000 words). Numbers are medians.
 
 import argparse
 import contextlib
+import multiprocessing
+import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,28 +122,37 @@ def prepared() -> dict[str, list[float]]:
 
 
 def peaks(device: torch.device) -> list[list[str]]:
-    """Measure the peak memory of a step of every preset, at the batch size that it trains with."""
+    """Measure the peak memory of a step of every preset, at the batch size that it trains with, each in a process."""
     rows = []
     for name in presets:
-        config, length, words = preset(name), 32, 10000
-        tokens = config.training.batch_tokens
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        model = build_model(config.model, words, words).to(device).train()
-        count = sum(one.numel() for one in model.parameters())
-        optimizer = optimizers[config.training.optimizer](model.parameters(), config.training)
-        steps = Steps(Objective(model, config.training), contextlib.nullcontext, device)
-        try:
-            for _ in range(2):
-                optimizer.zero_grad(set_to_none=True)
-                steps(batch_of(length, tokens // length, words), tokens)
-                optimizer.step()
-            peak = f"{torch.cuda.max_memory_allocated() / 2**20:,.0f}"
-        except torch.OutOfMemoryError:
-            peak = "more than there is"
-        rows.append([name, f"{count / 1e6:.1f}", f"{tokens:,}", peak])
-        del model, optimizer, steps
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+            rows.append(alone.submit(peak, name, device).result())
+        print(*rows[-1], flush=True)
     return rows
+
+
+def peak(name: str, device: torch.device) -> list[str]:
+    """Measure that of one preset: what torch takes of a GPU, or all that this process takes after its start."""
+    config, length, words = preset(name), 32, 10000
+    tokens = config.training.batch_tokens
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = build_model(config.model, words, words).to(device).train()
+    count = sum(one.numel() for one in model.parameters())
+    optimizer = optimizers[config.training.optimizer](model.parameters(), config.training)
+    steps = Steps(Objective(model, config.training), contextlib.nullcontext, device)
+    try:
+        for _ in range(2):
+            optimizer.zero_grad(set_to_none=True)
+            steps(batch_of(length, tokens // length, words), tokens)
+            optimizer.step()
+        if device.type == "cuda":
+            most = torch.cuda.max_memory_allocated() / 2**20
+        else:
+            most = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+        taken = f"{most:,.0f}"
+    except torch.OutOfMemoryError:
+        taken = "more than there is"
+    return [name, f"{count / 1e6:.1f}", f"{tokens:,}", taken]
 
 
 def draw(found: dict[str, dict[str, list[float]]], before: dict[str, list[float]]) -> None:
@@ -174,10 +186,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.memory:
         head = ["preset", "million parameters", "tokens in a batch", "peak, MiB"]
-        text = table(head, peaks(torch.device("cuda")))
-        write_result(
-            "memory", f"{machine('cuda')}\nfloat32, sentences of 32 tokens, 10,000 words\n\n{text}", given.keep
-        )
+        text = table(head, peaks(torch.device(given.device)))
+        about = f"{machine(given.device)}\nfloat32, sentences of 32 tokens, 10,000 words"
+        write_result(f"memory_{given.device}", f"{about}\n\n{text}", given.keep)
         return
     device = torch.device(given.device)
     with own_stream(device):

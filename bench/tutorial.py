@@ -1,7 +1,8 @@
 """Run a tutorial as it is written: every command of its console blocks, in order, and paste what each prints.
 
 `python bench/tutorial.py docs/vision.md` runs all in one empty folder, as a reader would; `--sections Classes` only a
-part of it, and `--folder` somewhere else, with what is there already. Images come from the same run: after a comment
+part of it, and `--folder` somewhere else, with what is there already: a training whose model is there is not run
+again, and what the page says of it stays. Images come from the same run: after a comment
 `<!-- image: look.png images/look.png what it shows -->` stands that file of the folder. It takes as long as the
 trainings take; tests only see that the commands exist.
 """
@@ -19,6 +20,7 @@ SECTION = re.compile(r"^## (?P<name>.+)$", re.MULTILINE)
 IMAGE = re.compile(r"<!-- image: (?P<file>\S+) (?P<path>\S+) (?P<shows>.+?) -->(\n!\[[^\]]*\]\([^)]+\))?")
 PROGRESS = re.compile(r"step [\d,]+ .*left$")
 """What training says on the way: the first such line is kept."""
+MODEL = re.compile(r"regard train .*--out (?P<folder>\S+)", re.DOTALL)
 WIDTH = 96
 """Columns that programs are told of."""
 
@@ -48,19 +50,21 @@ def shortened(output: str) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
-def commands(block: str) -> list[str]:
-    """Return the commands of a block; one that ends in a backslash goes on in the next line."""
-    found: list[str] = []
+def told(block: str) -> dict[str, str]:
+    """Return the commands of a block with what each printed; one that ends in a backslash goes on in the next line."""
+    found: list[tuple[str, str]] = []
     goes_on = False
-    for line in block.splitlines():
+    for line in block.splitlines(keepends=True):
+        command, printed = found[-1] if found else ("", "")
         if goes_on:
-            found[-1] += f"\n{line}"
+            found[-1] = (f"{command}\n{line.rstrip()}", printed)
         elif line.startswith("$ "):
-            found.append(line[2:])
-        else:
+            found.append((line[2:].rstrip(), ""))
+        elif found:
+            found[-1] = (command, printed + line)
             continue
-        goes_on = line.endswith("\\")
-    return found
+        goes_on = line.rstrip().endswith("\\")
+    return dict(found)
 
 
 def run(text: str, folder: Path, where: Path) -> str:
@@ -68,9 +72,11 @@ def run(text: str, folder: Path, where: Path) -> str:
 
     def renew(match: re.Match[str]) -> str:
         shown = []
-        for command in commands(match["content"]):
+        for command, before in told(match["content"]).items():
             print(f"$ {command}", flush=True)
-            shown.append(f"$ {command}\n{shortened(printed_by(command, folder))}")
+            trains = MODEL.match(command)
+            there = before and trains is not None and (folder / trains["folder"]).is_dir()
+            shown.append(f"$ {command}\n{before if there else shortened(printed_by(command, folder))}")
         return f"```console\n{''.join(shown)}```"
 
     def show(match: re.Match[str]) -> str:
@@ -88,7 +94,8 @@ def smaller(path: Path) -> bytes:
     with tempfile.TemporaryDirectory() as folder, Image.open(path) as image:
         small = image.convert("RGB")
         small.thumbnail((1000, 1000), Image.Resampling.LANCZOS)
-        small.quantize(96, dither=Image.Dither.NONE).save(Path(folder) / "small.png", optimize=True)
+        few = small.quantize(96, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+        few.save(Path(folder) / "small.png", optimize=True)
         return (Path(folder) / "small.png").read_bytes()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from mechanisms import DOCS, IMAGES, from_docstring, made_with
+from vision_limits import limits
 from vision_pictures import (
     Drawn,
     draw_answer,
@@ -30,8 +31,9 @@ from vision_pictures import (
     draw_reasons,
 )
 
+from regard.attention.focus.hard import Hard
 from regard.config import Config
-from regard.data.pictures import open_pictures
+from regard.data.pictures import Pictures, open_pictures
 from regard.decoding.finder import Finder
 from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
@@ -48,6 +50,7 @@ from regard.settings import override
 from regard.training.loop import train
 from regard.vision.base import blocks
 from regard.vision.detection.detector import Detector
+from regard.vision.detection.queries import AnchorQueries, LitLook, Spotlight
 from regard.vision.encoder import ImageEncoder
 from regard.vision.explain import grad_cam, rollout
 from regard.vision.questions.cross import Cross
@@ -80,6 +83,7 @@ NETWORK = (
 )
 TRANSFORMER = (*FASHION, "training.batch_tokens=1024", "training.steps=1500", "training.learning_rate=1e-3")
 SCENES = ("data.train=scenes:20000", "data.valid=scenes:200", "model.image.size=32", "training.precision=auto")
+CAPTIONS = (*SHORT, "training.told=1", "training.batch_tokens=256")
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}
 
 
@@ -106,8 +110,8 @@ class Mechanism:
 
     kind: str
     name: str
-    described: Any
-    """What has the docstring with the equation."""
+    described: tuple[Any, ...]
+    """What has docstrings with the equations."""
     setting: str
     system: str
     draw: Callable[[Path], Drawn]
@@ -129,8 +133,10 @@ def systems() -> Iterator[System]:
         yield System(name, "wang2018-nonlocal", everywhere)
     yield System("vit", "dosovitskiy2020-vit-small", (*TRANSFORMER, "model.image.width=64"))
     for name in ("xu2015-soft", "xu2015-hard"):
-        yield System(name, f"{name}-small", SHORT)
-    for name in ("anderson2017", "asker", "carion2020"):
+        yield System(name, f"{name}-small", CAPTIONS)
+    # Unless it is told where to look, the one look of a whole question learns too late for a page.
+    yield System("anderson2017", "anderson2017-small", (*SCENES, "training.guided=0.5"))
+    for name in ("asker", "carion2020"):
         yield System(name, f"{name}-small", SCENES)
 
 
@@ -138,15 +144,16 @@ def mechanisms() -> Iterator[Mechanism]:
     """Yield every page."""
     for name, block in blocks.items():
         drawing = draw_gates if name == "squeeze-excitation" else draw_masks if "mask" in name else draw_cells
-        yield Mechanism("block", name, block, f"model.image.block = {name}", name, drawing)
-    yield Mechanism("vision", "vit", ImageEncoder, "--preset dosovitskiy2020-vit", "vit", draw_layers)
-    yield Mechanism("vision", "grad-cam", grad_cam, "regard attend", "plain", draw_reasons)
-    yield Mechanism("vision", "rollout", rollout, "regard attend", "vit", draw_reasons)
-    for name in ("xu2015-soft", "xu2015-hard"):
-        yield Mechanism("vision", name, XuDecoder, f"--preset {name}", name, draw_caption)
-    yield Mechanism("vision", "top-down", TopDown, "--preset anderson2017", "anderson2017", draw_answer)
-    yield Mechanism("vision", "cross", Cross, "--preset asker", "asker", draw_answer)
-    yield Mechanism("vision", "object-queries", Detector, "--preset carion2020", "carion2020", draw_queries)
+        yield Mechanism("block", name, (block,), f"model.image.block = {name}", name, drawing)
+    yield Mechanism("vision", "vit", (ImageEncoder,), "--preset dosovitskiy2020-vit", "vit", draw_layers)
+    yield Mechanism("vision", "grad-cam", (grad_cam,), "regard attend", "plain", draw_reasons)
+    yield Mechanism("vision", "rollout", (rollout,), "regard attend", "vit", draw_reasons)
+    for name, parts in (("xu2015-soft", (XuDecoder,)), ("xu2015-hard", (XuDecoder, Hard))):
+        yield Mechanism("vision", name, parts, f"--preset {name}", name, draw_caption)
+    yield Mechanism("vision", "top-down", (TopDown,), "--preset anderson2017", "anderson2017", draw_answer)
+    yield Mechanism("vision", "cross", (Cross,), "--preset asker", "asker", draw_answer)
+    found = (Detector, AnchorQueries, LitLook, Spotlight)
+    yield Mechanism("vision", "object-queries", found, "--preset carion2020", "carion2020", draw_queries)
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -159,9 +166,11 @@ def train_one(system: System, folder: Path) -> dict[str, Any]:
     if made.is_file():
         return dict(json.loads(made.read_text(encoding="utf-8")))
     result = train(system.config, out, resume=(out / "config.toml").is_file())
-    report, model = evaluated(out)
+    report, reader, pictures = evaluated(out)
+    model = reader.model
     measured = {
         "scores": {score.name: round(score.value, 2) for score in report.scores if score.name in SCORES},
+        "limits": limits(reader, report, pictures),
         "test": TESTS[system.config.data.train[0].partition(":")[0]],
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "steps": result.steps,
@@ -179,20 +188,20 @@ def train_one(system: System, folder: Path) -> dict[str, Any]:
 SCORES = ("accuracy", "BLEU-4", "pointing", "AP@0.5", "mask IoU")
 
 
-def evaluated(folder: Path) -> tuple[Report, torch.nn.Module]:
-    """Score a model on pictures that it has not seen."""
+def evaluated(folder: Path) -> tuple[Report, Any, Pictures]:
+    """Score a model on pictures that it has not seen; return what reads them, and these, too."""
     config = open_folder(folder)
     assert config.model.image is not None
     name = TESTS[config.data.train[0].partition(":")[0]]
     pictures = open_pictures((name,), "test", pixels=config.model.image.size)
     reader: Any
     if config.model.task == "classify":
-        return evaluate_classes(reader := Labeller.load(folder), pictures), reader.model
+        return evaluate_classes(reader := Labeller.load(folder), pictures), reader, pictures
     if config.model.task == "answer":
-        return evaluate_answers(reader := Respondent.load(folder), pictures), reader.model
+        return evaluate_answers(reader := Respondent.load(folder), pictures), reader, pictures
     if config.model.task == "detect":
-        return evaluate_objects(reader := Finder.load(folder), pictures), reader.model
-    return evaluate_captions(reader := Narrator.load(folder), pictures), reader.model
+        return evaluate_objects(reader := Finder.load(folder), pictures), reader, pictures
+    return evaluate_captions(reader := Narrator.load(folder), pictures), reader, pictures
 
 
 def cost_of(model: torch.nn.Module, system: System) -> float:
@@ -254,6 +263,19 @@ def pages() -> dict[str, str]:
     return made
 
 
+def filled(text: str) -> str:
+    """Break a text into lines, and no name in two."""
+    return textwrap.fill(text, 120, break_on_hyphens=False)
+
+
+def named(name: str) -> str:
+    """Say which preset a model is, and how it differs from it."""
+    (system,) = (one for one in systems() if one.name == name)
+    if system.changes[: len(SCENES)] != SCENES:
+        return f"`{system.preset}` made small"
+    return " with ".join(f"`{part}`" for part in (system.preset, *system.changes[len(SCENES) :]))
+
+
 def scored(measured: dict[str, Any]) -> str:
     """Say how good a model is."""
     return ", ".join(f"{name} {value}" for name, value in measured["scores"].items())
@@ -263,7 +285,7 @@ def page(mechanism: Mechanism, text: dict[str, str], every: dict[str, Any]) -> s
     """Write one page."""
     measured, plain = every[mechanism.system], every["plain"]
     trained = (
-        f"{measured['pictures'][mechanism.key]} The model: `{measured['preset']}` made small, {measured['steps']:,} "
+        f"{measured['pictures'][mechanism.key]} The model: {named(mechanism.system)}, {measured['steps']:,} "
         f"steps on `{measured['data']}`, seed {measured['seed']}; on the test part of `{measured['test']}`: "
         f"{scored(measured)}."
     )
@@ -276,25 +298,28 @@ def page(mechanism: Mechanism, text: dict[str, str], every: dict[str, Any]) -> s
             f"; without the block these are {plain['parameters']:,} and {plain['milliseconds']} ms, and the accuracy "
             f"is {plain['scores']['accuracy']}"
         )
+    described = "\n\n".join(from_docstring(one) for one in mechanism.described)
+    beyond = text.get("limits", "").format(**measured["scores"], **measured.get("limits", {}))
+    weak = f"## What this small model cannot do\n\n{filled(beyond)}\n\n" if beyond else ""
     return f"""# {text["title"]}
 
 `{mechanism.setting}` · [all that see](vision.md) · [all mechanisms](README.md)
 
-{from_docstring(mechanism.described)}
+{described}
 
 ![what the model attends to](../images/mechanisms/{mechanism.key}.png)
 
-{textwrap.fill(trained, 120)}
+{filled(trained)}
 
-## When to use it
+{weak}## When to use it
 
-{textwrap.fill(text["when"], 120)}
+{filled(text["when"])}
 
 ## What it costs
 
-{textwrap.fill(text["cost"], 120)}
+{filled(text["cost"])}
 
-{textwrap.fill(cost + ".", 120)}
+{filled(cost + ".")}
 
 Made with {measured["made_with"]}.
 """
@@ -321,9 +346,8 @@ A page for each: its equation, what a trained model attends to with it, when to 
 
 Each row is one small model, trained for minutes on one CPU core: blocks in a residual network of three units and the
 Vision Transformer on Fashion-MNIST, all others on [scenes](../vision.md#scenes) of 32 pixels. The numbers say that each
-of them works and what it costs; one short run, less than an epoch, does not say which is best: the table of
-[the results](../results.md) does, of three seeds and a whole training. Reading an image is timed forward and backward,
-on one CPU thread.
+of them works and what it costs; one short run does not say which is best: the table of [the results](../results.md)
+does, of three seeds and a whole training. Reading an image is timed forward and backward, on one CPU thread.
 
 Written by `python bench/vision_mechanisms.py pages`, from models made by `python bench/vision_mechanisms.py train`.
 """

@@ -10,11 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config
+from regard.data.images import on_whole
 from regard.data.pictures import open_pictures
+from regard.data.scenes import scene
 from regard.decoding.finder import Finder
 from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
+from regard.demo.caption import overlay
 from regard.vision.base import Looks
 from regard.vision.heatmaps import heat_maps
 from regard.viz.figure import save_figure
@@ -23,8 +26,14 @@ from regard.viz.overlay_picture import HeatMap, save_maps
 
 SHOWN = 0
 """Which test picture of Fashion-MNIST is shown: an ankle boot."""
-SCENE, QUESTION = 0, "what colour is the star?"
+SCENE, QUESTION = 0, "how many green things are there?"
 """Which test scene is described, and what is asked about it."""
+SAID = "the green ring is around the blue cross and below the green star"
+"""What is said of that scene."""
+FOUND = 3
+"""In which test scene things are found: five of them."""
+SEEN = 128
+"""Pixels of a scene that people are shown; models read fewer."""
 LARGEST = 55_000
 """Bytes that a picture may have, or it is made smaller."""
 MANY = 1000
@@ -39,7 +48,7 @@ class Drawn(NamedTuple):
 
 
 def _png(save: Callable[[Path], Any]) -> bytes:
-    """Let something be saved, and make it small: few colours do for flat ones."""
+    """Let something be saved, and make it small: few colours do, if those of small things are among them."""
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +58,8 @@ def _png(save: Callable[[Path], Any]) -> bytes:
         for eighths, colours in ((5, 96), (4, 64), (3, 48)):
             size = (image.width * eighths // 8, image.height * eighths // 8)
             small = image.resize(size, Image.Resampling.LANCZOS)
-            small.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+            few = small.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+            few.save(path, optimize=True)
             if path.stat().st_size < LARGEST:
                 break
         return path.read_bytes()
@@ -143,27 +153,32 @@ def draw_gates(folder: Path) -> Drawn:
     return Drawn(_png(lambda path: save_figure(path, clothes.labels, draw)), f"{words}through most stand left.")
 
 
-def _scene(config: Config) -> NDArray[np.uint8]:
+def _scene(config: Config, number: int = SCENE) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return a test scene as a model reads it, and as people are shown it."""
     assert config.model.image is not None
-    return open_pictures(("scenes:50",), "test", pixels=config.model.image.size).image(SCENE)
+    read, seen = (open_pictures(("scenes:50",), "test", pixels=size) for size in (config.model.image.size, SEEN))
+    return read.image(number), seen.image(number)
 
 
 def draw_caption(folder: Path) -> Drawn:
-    """Show where a captioner looks, word by word."""
+    """Show where a captioner looks, word by word, while it is made to write a right caption that names all things."""
     narrator = Narrator.load(folder)
-    scene = _scene(narrator.config)
-    (described,) = narrator.describe(scene[None])
-    trace = ImageTrace(described.best.attention, scene, described.grid)
-    words = f"Where the decoder looks in scene {SCENE} of the test set as it writes “{described.text}”."
+    read, _ = _scene(narrator.config)
+    own, ((given,),) = narrator.describe(read[None])[0], narrator.align(read[None], [[SAID]])
+    trace = overlay(given, scene("test", SCENE, pixels=SEEN))
+    words = (
+        f"Where the decoder looks in scene {SCENE} of the test set while it is made to write “{SAID}”; what a word "
+        f"speaks of is outlined. By itself it writes “{own.text}”."
+    )
     return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
 
 
 def draw_answer(folder: Path) -> Drawn:
     """Show where a question looks, or its words."""
     respondent = Respondent.load(folder)
-    scene = _scene(respondent.config)
+    scene, shown = _scene(respondent.config)
     ((answered,),) = respondent.answer(scene[None], [[QUESTION]], look=True)
-    trace = ImageTrace(answered.trace(), scene, answered.grid)
+    trace = ImageTrace(answered.trace(), shown, answered.grid)
     words = f"Where was looked in scene {SCENE} of the test set to answer “{QUESTION}” with “{answered.text}”."
     return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
 
@@ -171,10 +186,11 @@ def draw_answer(folder: Path) -> Drawn:
 def draw_queries(folder: Path) -> Drawn:
     """Show where the queries that found something looked, and the boxes that they found."""
     finder = Finder.load(folder)
-    scene = _scene(finder.config)
+    scene, shown = _scene(finder.config, FOUND)
     (things,) = finder.find(scene[None])
     looked = finder.look(scene, things)
-    trace = ImageTrace(looked.trace, scene, looked.grid, None, tuple((thing.box,) for thing in things))
+    boxes = tuple((on_whole(thing.box, len(scene), (SEEN, SEEN)),) for thing in things)
+    trace = ImageTrace(looked.trace, shown, looked.grid, None, boxes)
     found = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)
-    words = f"Where the queries that found something in scene {SCENE} of the test set looked, and their boxes: {found}."
+    words = f"Where the queries that found something in scene {FOUND} of the test set looked, and their boxes: {found}."
     return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)

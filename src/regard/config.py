@@ -127,6 +127,8 @@ class AttentionConfig:
     """Let each head learn a temperature of its own."""
     soft_chance: float = 0.5
     """hard: how often, in training, a look is the soft one instead of a sampled one."""
+    soft_first: int = 0
+    """hard: steps of training in which all looks are soft, before any is sampled."""
     window: int = 10
     """How far local and window reaches see, to each side; the length of a chunk."""
     stride: int = 4
@@ -326,6 +328,8 @@ class TrainingConfig:
     """classify: mirror pictures left to right, half of the time."""
     shift: int = 0
     """classify: shift pictures by up to so many rows and columns of pixels."""
+    told: int = 1
+    """write: captions of each picture of a batch, which is read once for them all; 1 groups them by length."""
     asked: int = 8
     """answer: questions about each picture of a batch; where a picture has fewer, some are asked twice."""
     batch_tokens: int = 4000

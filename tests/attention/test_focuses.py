@@ -238,6 +238,19 @@ def test_hard_is_soft_as_often_as_it_is_told_to(chance):
     assert (focused.weights[~soft].amax(dim=-1) == 1).all()
 
 
+def test_hard_is_soft_until_its_first_steps_are_over():
+    hard = make("hard", soft_chance=0.0, soft_first=2).train()
+    scores = torch.randn(50, 2, 1, S, dtype=torch.float64)
+    allowed = torch.ones(50, 1, 1, S, dtype=torch.bool)
+    for step in range(4):
+        focused = hard(scores, allowed)
+        assert torch.equal(focused.log_prob == 0, torch.full((50, 2, 1), step < 2))
+        hard.update(torch.tensor(-1.0))
+    kept = make("hard", soft_chance=0.0, soft_first=2).train()
+    kept.load_state_dict(hard.state_dict())
+    assert (kept(scores, allowed).log_prob != 0).all()
+
+
 def test_reinforce_is_an_unbiased_gradient_of_the_expected_reward():
     """With any baseline: the mean over many draws of (reward - b) ∇ log p is ∇ of the expected reward."""
     torch.manual_seed(4)

@@ -102,6 +102,7 @@ def test_a_captioner_is_scored_on_scenes_familiar_and_held_out(regard, refused, 
     scores = json.loads(ran.out)["scores"]
     assert {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "BLEU-4 familiar", "BLEU-4 held-out", "exact match"} <= {*scores}
     assert scores["BLEU-4"]["count"] == 2 * scores["BLEU-4 held-out"]["count"] == 4
+    assert scores["pointing"]["count"] == scores["pointing familiar"]["count"] + scores["pointing held-out"]["count"]
     assert refused("evaluate", captions, "--data", "scenes:4", "--to", "de") == (
         f"--to is for models that read texts, and {captions} holds one that reads pictures."
     )
@@ -135,32 +136,3 @@ def test_texts_and_pictures_are_not_mixed_up(refused, here):
         "No vision preset named 'xu2015-sof'. Did you mean 'xu2015-soft'? (regard list visions shows all)"
     )
     assert not (here / "m").exists()
-
-
-def test_the_looks_of_right_captions_are_held_against_what_they_speak_of():
-    from regard.data.scenes import on_grid
-    from regard.decoding.narrator import Described
-    from regard.decoding.translation import Translation
-    from regard.evaluation.pointing import Pointing
-    from regard.viz.trace import AttentionTrace
-
-    drawn = next(one for one in (scene("test", number, pixels=32) for number in range(50)) if len(one.things) > 2)
-    gold = drawn.captions[0]
-    covered = on_grid(drawn.painting.masks, 8)
-    weights = np.zeros((1, 1, len(gold.words), 64), np.float32)
-    for word, things in enumerate(gold.things):
-        weights[0, 0, word, int(covered[things[0] if things else 0].argmax())] = 1
-
-    def scored(looks, text=gold.text):
-        places = tuple(range(len(gold.words)))
-        cells = tuple(map(str, range(64)))
-        trace = AttentionTrace(cells, gold.words, looks, (), 0.0, (), tuple(range(64)), places)
-        counted = Pointing()
-        counted.add(Described(Translation(text, 0.0, gold.words, trace), (8, 8)), drawn)
-        return [score.value for score in counted.scores()]
-
-    assert scored(weights) == [100.0, 100.0]
-    assert scored(weights, "a pink elephant") == []
-    empty = np.zeros_like(weights)
-    empty[..., int(covered.sum(axis=0).argmin())] = 1
-    assert scored(empty) == [0.0, 0.0]

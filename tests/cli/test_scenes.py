@@ -1,7 +1,9 @@
 """`regard train`, `ask`, `detect`, `evaluate` and `attend` with models that answer questions and that find things."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.data.scenes import scene
@@ -69,6 +71,12 @@ def test_what_cannot_be_asked(refused, answers, things, picture):
     assert refused("ask", answers, picture, "?") == "The question '?' has no words."
     assert refused("ask", answers) == "There is nothing to ask about: give an image file, or --scene N."
     assert refused("ask", answers, picture.parent / "none.png", "is there a star").startswith("No image ")
+    assert refused("ask", answers, "is there a star") == (
+        "No image 'is there a star': an image file comes first, then what to ask about it."
+    )
+    assert refused("ask", answers, "--scene", "3", picture, "is there a star") == (
+        f"Give either an image file ({picture}) or --scene N, not both."
+    )
     assert refused("ask", things, picture, "is there a star") == (
         f"{things} holds a detector, which finds things: use regard detect."
     )
@@ -91,13 +99,46 @@ def test_things_are_found_and_drawn(regard, refused, things, answers, picture, t
     records = [json.loads(line) for line in several.lines]
     assert [record["picture"] for record in records] == [str(picture), "scenes:test 1"]
     assert records[0]["things"][0]["class"] == best[1]
-    assert all(0 <= edge <= 32 for thing in records[0]["things"] for edge in thing["box"])
+    assert (records[0]["width"], records[0]["height"], records[1]["width"]) == (48, 48, 128)
+    assert max(edge for thing in records[0]["things"] for edge in thing["box"]) <= 48
+    nothing = regard("detect", things, picture, "--least", "1")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert nothing.err == f"{picture}: nothing is as probable as 1. Ask for less with --least.\n"
     assert refused("detect", things).startswith("There is nothing to look through")
     assert refused("detect", things, picture, "--least", "2") == "--least is 2.0; it must be from 0 to 1."
     assert "--out draws one picture, and 2 were given" in refused(
         "detect", things, picture, "--scene", "1", "--out", out
     )
     assert refused("detect", answers, picture) == f"{answers} holds a model that answers questions: use regard ask."
+
+
+def test_boxes_are_in_pixels_of_the_picture_as_it_is_seen(regard, things, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    wide = image.fromarray(np.random.default_rng(7).integers(0, 256, (48, 81, 3), np.uint8))
+    square = wide.crop((16, 0, 64, 48))
+    turned = image.Exif()
+    turned[0x0112] = 6  # lies on its left side: to be turned to the right before it is shown
+    files = {name: tmp_path / f"{name}.png" for name in ("wide", "tall", "square")}
+    wide.save(files["wide"])
+    square.save(files["square"])
+    # What is stored is wide; as people see it, it is tall, and its middle is the same square.
+    tall = image.new("RGB", (48, 81))
+    tall.paste(square, (0, 16))
+    tall.transpose(image.Transpose.ROTATE_90).save(files["tall"], exif=turned)
+    ran = regard("detect", things, *files.values(), "--least", "0", "--json")
+    found = {Path(record["picture"]).stem: record for record in map(json.loads, ran.lines)}
+    boxes = {name: np.array([thing["box"] for thing in record["things"]]) for name, record in found.items()}
+    assert [found[name]["width"] for name in files] == [81, 48, 48]
+    np.testing.assert_allclose(boxes["wide"], boxes["square"] + [16, 0, 16, 0], atol=0.011)
+    np.testing.assert_allclose(boxes["tall"], boxes["square"] + [0, 16, 0, 16], atol=0.011)
+    assert [thing["pixels"] for thing in found["tall"]["things"]] == [
+        thing["pixels"] for thing in found["square"]["things"]
+    ]
+    alone = regard("detect", things, files["tall"], "--least", "0", "--out", tmp_path / "drawn.png")
+    told = [[float(edge) for edge in line.split("\t")[2:]] for line in alone.lines]
+    np.testing.assert_allclose(told, boxes["tall"], atol=0.051)
+    with image.open(tmp_path / "drawn.png") as drawn:
+        assert drawn.width < drawn.height
 
 
 def test_both_are_scored_on_scenes_familiar_and_held_out(regard, answers, things):

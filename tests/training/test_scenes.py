@@ -10,7 +10,7 @@ from tiny_run import Killed, Listener, contents, killed, train
 
 from regard.config import Config
 from regard.data.pictures import open_pictures
-from regard.data.questions import AskedWords, gold_cells
+from regard.data.questions import AskedWords
 from regard.decoding.finder import Finder
 from regard.decoding.respondent import Respondent
 from regard.errors import ConfigError, DataError, ModelError
@@ -138,18 +138,23 @@ def test_an_epoch_has_every_picture_once_and_batches_of_one_shape(tmp_path):
     assert orders[0] == orders[2] != orders[1]
 
 
-def test_looks_are_guided_to_what_decides_the_answer(tmp_path):
+def test_each_name_is_told_where_to_look(tmp_path):
     guided = ("training.guided=1", "training.guided_layer=0", "training.guided_head=1")
     train(tiny("asker-small", *guided, "training.steps=8"), tmp_path / "m")
     losses, _ = told(tmp_path / "m")
     assert losses[-1]["guided_loss"] < losses[0]["guided_loss"]
     config = tiny("asker-small", *guided)
-    _, material = open_answers(config, tmp_path, open_picture_sources(config, resumed=False), Silent())
+    words, material = open_answers(config, tmp_path, open_picture_sources(config, resumed=False), Silent())
     batch, pictures = material.batch(material.order(1)[0]), open_pictures(("scenes:12",), pixels=32)
-    source = batch.source[0].numpy()
-    index = next(i for i in range(12) if np.array_equal(pictures.image(i), source))
-    wanted = gold_cells(pictures.objects(index), pictures.questions(index), (8, 8))
-    assert {tuple(row) for row in batch.gold[:8].tolist()} <= {tuple(row) for row in wanted.tolist()}
+    for number, (tokens, places) in enumerate(zip(batch.tokens.tolist(), batch.places.numpy(), strict=True)):
+        source = batch.source[number // 8].numpy()
+        index = next(i for i in range(12) if np.array_equal(pictures.image(i), source))
+        said = " ".join(words.words.words[token] for token in tokens[1:] if token)
+        asked = next(one for one in pictures.questions(index) if one.question == said)
+        masks = pictures.objects(index).masks.reshape(-1, 8, 4, 8, 4).any(axis=(2, 4)).reshape(-1, 64)
+        wanted = [masks[list(some)].any(axis=0) for some in ((), *asked.named)]
+        assert np.array_equal(places[: len(wanted)], wanted)
+        assert not places[len(wanted) :].any()
     with pytest.raises(ConfigError, match=r"training.guided_layer is 3; for this model"):
         train(tiny("asker-small", "training.guided=1", "training.guided_layer=3"), tmp_path / "no")
     with pytest.raises(ConfigError, match=r"training.guided is 1.0, but model.attention is none"):

@@ -65,7 +65,6 @@ PAIRS = {
     "cross": (CROSS, QuestionsConfig("cross")),
     "cross, shared": (replace(CROSS, positions="rotary"), QuestionsConfig("cross", shared=True)),
     "cross, summed": (CROSS, QuestionsConfig("cross", summed=True)),
-    "cross, directed": (CROSS, QuestionsConfig("cross", pooling="mean", marked=False, directed=True)),
     "cross, mean": (
         replace(CROSS, encoder=replace(CROSS.encoder, norm="post")),
         QuestionsConfig("cross", pooling="mean"),
@@ -437,9 +436,13 @@ def test_how_far_looks_go_astray():
     weights = torch.zeros(3, 2, 2, 2, 4)
     weights[0, 0, 1] = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
     weights[1, 0, 1] = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
-    gold = torch.tensor([[True, False, True, False], [False, False, True, False], [False] * 4])
-    assert astray(weights, gold, 1, 0).item() == pytest.approx(-math.log(0.5))
-    assert astray(weights, gold, -1, -1).item() == pytest.approx(-math.log((0.5 + 0.4) / 2))
+    weights[1, 1, 1] = torch.tensor([[0.2, 0.0, 0.8, 0.0], [0.4, 0.0, 0.6, 0.0]])
+    places = torch.zeros(3, 2, 4, dtype=torch.bool)
+    places[0, 0, [0, 2]] = places[1, 0, 2] = places[1, 1, 0] = True  # the other words name nothing
+    assert astray(weights, places, 1, 0).item() == pytest.approx(-math.log(0.5 * 0.2))
+    assert astray(weights, places, -1, -1).item() == pytest.approx(-math.log((0.5 + 0.4) / 2 * 0.3))
+    as_one = torch.tensor([0.1, 0.2, 0.3, 0.4]).expand(3, 1, 1, 1, 4)
+    assert astray(as_one, places, 0, 0).item() == pytest.approx(-2 * math.log(0.1 + 0.3))  # all that is named
 
 
 def test_who_does_not_look_gives_the_commonest_answer():

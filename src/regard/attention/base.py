@@ -91,6 +91,7 @@ class Sizes(NamedTuple):
     raw_state: int = 0
     """Width of a state before keys are made of it (a learned fertility reads that)."""
     soft_chance: float = 0.5
+    soft_first: int = 0
     """How often hard attention is soft in training."""
 
 

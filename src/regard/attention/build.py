@@ -55,6 +55,7 @@ def build_attention(
         raw_query=query_width,
         raw_state=state_width,
         soft_chance=config.soft_chance,
+        soft_first=config.soft_first,
         causal=causal,
     )
     _check_meaning(config, name, itself)
@@ -94,6 +95,8 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
         raise ConfigError(f"{name}.temperature must be above 0 and finite, got {config.temperature}.")
     if not 0 <= config.soft_chance <= 1:
         raise ConfigError(f"{name}.soft_chance must be between 0 and 1, got {config.soft_chance}.")
+    if config.soft_first < 0:
+        raise ConfigError(f"{name}.soft_first must not be negative, got {config.soft_first}.")
 
 
 def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:

@@ -43,7 +43,7 @@ def ask(
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     check_at_least(1, top=top)
     check_at_least(0, scene=scene)
-    image, questions = (None, [*(given or [])]) if scene is not None else _image_first(given or [])
+    image, questions = _image_first(given or []) if scene is None else (None, _no_image(given or []))
     from regard.decoding.respondent import Respondent
 
     respondent = Respondent.load(model, device)
@@ -65,7 +65,15 @@ def ask(
 def _image_first(given: Sequence[str]) -> tuple[Path, list[str]]:
     if not given:
         raise DataError("There is nothing to ask about: give an image file, or --scene N.")
+    if " " in given[0].strip() and not Path(given[0]).exists():
+        raise DataError(f"No image {given[0]!r}: an image file comes first, then what to ask about it.")
     return Path(given[0]), [*given[1:]]
+
+
+def _no_image(given: Sequence[str]) -> list[str]:
+    if given and Path(given[0]).is_file():
+        raise DataError(f"Give either an image file ({given[0]}) or --scene N, not both.")
+    return [*given]
 
 
 def _from_stdin() -> Iterator[list[str]]:

@@ -81,6 +81,7 @@ def _answer(model: Path, image: Path, question: str, out: Sequence[Path], look: 
 
 def _find(model: Path, image: Path, out: Sequence[Path], look: Look, device: str) -> None:
     """Show where the queries looked that found something."""
+    from regard.data.images import on_whole
     from regard.decoding.finder import Finder
     from regard.viz.overlay import ImageTrace
 
@@ -90,11 +91,7 @@ def _find(model: Path, image: Path, out: Sequence[Path], look: Look, device: str
     if not things:
         raise DataError(f"Nothing was found in {image}, so there is nothing to look at.")
     trace, grid = finder.look(pictures[0], things)
-    height, width = (new / old for new, old in zip(shown.shape[:2], pictures.shape[1:3], strict=True))
-    boxes = [
-        ((left * width, top * height, right * width, bottom * height),)
-        for left, top, right, bottom in (thing.box for thing in things)
-    ]
+    boxes = [(on_whole(thing.box, pictures.shape[1], (shown.shape[0], shown.shape[1])),) for thing in things]
     found = ", ".join(thing.name for thing in things)
     show_trace(found, ImageTrace(trace, shown, grid, outlines=tuple(boxes)), out, look)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,6 +14,10 @@ from regard.cli.pictures import read_asked
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from regard.data.images import Box
     from regard.vision.detection.predict import Thing
 
 
@@ -33,14 +37,16 @@ def detect(
 ) -> None:
     """Find the things in pictures.
 
-    A line is a probability, a class and its box (left, top, right, bottom, in pixels as the model reads them),
-    separated by tabs; of several pictures, the picture's name comes first.
+    A line is a probability, a class and its box (left, top, right, bottom, in pixels of the picture, turned as its EXIF
+    data says; of a scene, in the 128 by 128 that it is painted with), separated by tabs; of several pictures, the
+    picture's name comes first. Models read the largest square in the middle: what is beside it is not found.
     """
     check_at_least(0, scene=min(scene or [0]))
     if not 0 <= least <= 1:
         raise ConfigError(f"--least is {least}; it must be from 0 to 1.")
     if not images and not scene:
         raise DataError("There is nothing to look through: give image files, a folder of them, or --scene N.")
+    from regard.data.images import read_image
     from regard.decoding.finder import Finder
     from regard.viz.trace import PICTURES
 
@@ -50,32 +56,66 @@ def detect(
     if out is not None and len(names) != 1:
         raise ConfigError(f"--out draws one picture, and {len(names)} were given: leave it out, or give one.")
     found = finder.find(pictures, least)
-    for name, things in zip(names, found, strict=True):
+    files = len(names) - len(scene or [])
+    for place, (name, things) in enumerate(zip(names, found, strict=True)):
+        whole = read_image(name) if place < files else _painted(split, (scene or [])[place - files])
+        seen = _Seen(name, whole.shape[0], whole.shape[1], pictures.shape[1])
         if as_json:
-            print(json.dumps({"picture": name, "things": [_record(thing) for thing in things]}, ensure_ascii=False))
+            print(json.dumps(seen.record(things), ensure_ascii=False))
         else:
-            _print(things, "" if len(names) == 1 else f"{name}\t")
-    if out is not None:
-        from regard.cli.attend_image import read_shown
-        from regard.viz.boxes import Outlined, save_boxes
+            seen.print(things, "" if len(names) == 1 else f"{name}\t")
+            if not things:
+                typer.echo(f"{name}: nothing is as probable as {least:g}. Ask for less with --least.", err=True)
+        if out is not None:
+            _draw(whole, seen, things, out)
 
-        image = pictures[0] if scene else read_shown(finder.config, Path(names[0]))[1]
-        wide = image.shape[1] / pictures.shape[2]  # what is shown may have more pixels than the model reads
-        boxes = [
-            (left * wide, up * wide, right * wide, low * wide)
-            for left, up, right, low in (thing.box for thing in found[0])
+
+class _Seen(NamedTuple):
+    """A picture that was looked through."""
+
+    name: str
+    height: int
+    width: int
+    read: int
+    """Rows and columns of what the model read of it."""
+
+    def on_whole(self, box: "Box") -> "Box":
+        """Turn a box in what was read into one of the whole picture."""
+        from regard.data.images import on_whole
+
+        return on_whole(box, self.read, (self.height, self.width))
+
+    def print(self, things: "Sequence[Thing]", first: str) -> None:
+        """Print a line for each thing."""
+        for thing in things:
+            box = "\t".join(f"{edge:.1f}" for edge in self.on_whole(thing.box))
+            print(f"{first}{thing.score:.4f}\t{thing.name}\t{box}")
+
+    def record(self, things: "Sequence[Thing]") -> dict[str, Any]:
+        """Return what is printed of it as JSON."""
+        each = (min(self.height, self.width) / self.read) ** 2  # pixels of the picture, for one that was read
+        told = [
+            {
+                "class": thing.name,
+                "probability": round(thing.score, 6),
+                "box": [round(edge, 2) for edge in self.on_whole(thing.box)],
+                "pixels": None if thing.mask is None else round(int(thing.mask.sum()) * each),
+            }
+            for thing in things
         ]
-        drawn = [Outlined(thing.name, thing.score, box, thing.mask) for thing, box in zip(found[0], boxes, strict=True)]
-        tell_written(out, save_boxes(image, drawn, out))
+        return {"picture": self.name, "width": self.width, "height": self.height, "things": told}
 
 
-def _print(things: "Sequence[Thing]", first: str) -> None:
-    for thing in things:
-        box = "\t".join(f"{edge:.1f}" for edge in thing.box)
-        print(f"{first}{thing.score:.4f}\t{thing.name}\t{box}")
+def _painted(split: str, number: int) -> "NDArray[np.uint8]":
+    from regard.data.scenes import PIXELS, scene
+
+    return scene(split, number, pixels=PIXELS[1]).painting.image
 
 
-def _record(thing: "Thing") -> dict[str, Any]:
-    pixels = None if thing.mask is None else int(thing.mask.sum())
-    box = [round(edge, 2) for edge in thing.box]
-    return {"class": thing.name, "probability": round(thing.score, 6), "box": box, "pixels": pixels}
+def _draw(whole: "NDArray[np.uint8]", seen: _Seen, things: "Sequence[Thing]", out: Path) -> None:
+    """Draw what was found over the whole picture."""
+    from regard.viz.boxes import Outlined, save_boxes
+
+    square = seen.on_whole((0, 0, seen.read, seen.read))
+    drawn = [Outlined(thing.name, thing.score, seen.on_whole(thing.box), thing.mask, square) for thing in things]
+    tell_written(out, save_boxes(whole, drawn, out))

@@ -23,7 +23,7 @@ from regard.viz.overlay import FORMAT as OVER_IMAGE
 from regard.viz.overlay import ImageTrace
 from regard.viz.trace import AttentionTrace
 
-FORMAT = "regard-evaluation-1"
+FORMAT = "regard-evaluation-2"
 FILE = "evaluation.json"
 BATCH = 64
 """Sentences searched at once."""

@@ -24,9 +24,12 @@ class Shape(NamedTuple):
     """Sizes of a batch."""
 
     rows: int
+    """Sources."""
     source: int
     target: int
     links: int
+    each: int = 1
+    """Targets of each source."""
 
 
 class Batch(NamedTuple):
@@ -36,8 +39,11 @@ class Batch(NamedTuple):
     """
 
     source: Tensor
-    """Tokens B×S; or features of regions B×S×D; or pixels B×h×w×C (uint8), whose mask is one true column."""
-    source_mask: Bool[Tensor, "B S"]
+    """Tokens B×S; or features of regions B×S×D; or pixels B×h×w×C (uint8), whose mask is one true column.
+
+    Several captions may share a picture: all have as many, and there are so many times fewer pictures than B.
+    """
+    source_mask: Bool[Tensor, "N S"]
     tokens_in: Int[Tensor, "B T"]
     tokens_out: Int[Tensor, "B T"]
     target_mask: Bool[Tensor, "B T"]
@@ -83,6 +89,11 @@ class Batch(NamedTuple):
         return values[self.target_mask] if self.written is None else values.flatten(0, 1)[self.written]
 
     @property
+    def each(self) -> int:
+        """How many targets each source has; they follow one another."""
+        return len(self.tokens_out) // len(self.source)
+
+    @property
     def count(self) -> int:  # type: ignore[override]
         """How many tokens are to be written: what its summed loss is divided by."""
         return int(self.target_mask.sum())
@@ -98,7 +109,7 @@ class Batch(NamedTuple):
         are as many as `shape` says, those added with a sentence of -1.
         """
         rows, source, target = (new - old for new, old in zip(shape[:3], self.shape[:3], strict=True))
-        read, write = (0, source, 0, rows), (0, target, 0, rows)
+        read, write = (0, source, 0, rows), (0, target, 0, rows * self.each)
         further = (0, 0) * (self.source.dim() - 2)  # of pixels or features, none are added
         source_mask = functional.pad(self.source_mask, read)
         source_mask[len(self.source) :, 0] = True
@@ -129,7 +140,7 @@ class Batch(NamedTuple):
         """How large it is."""
         links = 0 if self.links is None else len(self.links)
         rows, source = self.source.shape[:2]
-        return Shape(rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links)
+        return Shape(rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links, self.each)
 
 
 def twice(batch: Batch) -> Batch:
@@ -223,8 +234,8 @@ _ROUNDED = np.array([rounded(length) for length in range(513)])
 def few_shape(shape: Shape, batch_tokens: int) -> Shape:
     """Return the shape that a batch of an order of few shapes is filled up to: rows follow from the lengths."""
     source, target = rounded(shape.source), rounded(shape.target)
-    rows = max(shape.rows, batch_tokens // max(source, target))
-    return Shape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0)
+    rows = max(shape.rows, batch_tokens // shape.each // max(source, target))
+    return Shape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0, shape.each)
 
 
 def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
@@ -238,8 +249,11 @@ def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str
 
 
 def make_picture_batch(cache: TokenCache, rows: NDArray[Any], pictures: NDArray[Any]) -> Batch:
-    """Put what is said in rows of a cache beside the pictures that it is said of: pixels, or features of regions."""
-    real = np.ones((len(rows), 1 if pictures.ndim == 4 else pictures.shape[1]), np.bool_)
+    """Put what is said in rows of a cache beside the pictures that it is said of: pixels, or features of regions.
+
+    There may be so many times fewer pictures than rows, each with as many rows, one after the other.
+    """
+    real = np.ones((len(pictures), 1 if pictures.ndim == 4 else pictures.shape[1]), np.bool_)
     return _beside(cache, rows, np.ascontiguousarray(pictures), real)
 
 

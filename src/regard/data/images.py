@@ -25,6 +25,9 @@ _LARGEST_FILE: Final = 1 << 28
 _SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 _WHITE: Final = (255, 255, 255, 255)
 
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom, in pixels."""
+
 
 class UnknownImageError(DataError):
     """A file that is none of the kinds of images that can be read."""
@@ -72,6 +75,16 @@ def decode_image(
     if pixels is not None:
         image = image.crop(_middle(image.size)).resize((pixels, pixels), pillow.Resampling.BICUBIC)
     return np.array(image, dtype=np.uint8)
+
+
+def on_whole(box: Box, pixels: int, size: tuple[int, int]) -> Box:
+    """Turn a box in an image that was read with `pixels` rows into one in the whole, of `size` rows and columns.
+
+    A box in what was read lies in the largest square in the middle: what is beside that square was never read.
+    """
+    left, top, right, _ = _middle((size[1], size[0]))
+    times = (right - left) / pixels
+    return box[0] * times + left, box[1] * times + top, box[2] * times + left, box[3] * times + top
 
 
 def _pillow() -> Any:

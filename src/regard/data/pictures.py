@@ -54,6 +54,8 @@ class Asked(NamedTuple):
     """Whether it is about a combination that training never saw."""
     things: tuple[int, ...] = ()
     """The numbers of the objects that decide the answer, where they are known."""
+    named: tuple[tuple[int, ...], ...] = ()
+    """For each word the objects that it is a name of, or a part of one, where they are known."""
 
 
 class Things(NamedTuple):
@@ -205,7 +207,7 @@ class ScenePictures(Pictures):
     def questions(self, index: int) -> tuple[Asked, ...]:
         """Ask about a scene; the words have no question mark."""
         return tuple(
-            Asked(" ".join(one.words), one.answer, one.kind, one.held_out, one.things)
+            Asked(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
             for one in self.scene(index).questions
         )
 
@@ -222,7 +224,10 @@ def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
         yield from (tuple(some) for some in json.loads(made[part].tobytes()))
     elif part == "questions":
         for some in json.loads(made[part].tobytes()):
-            yield tuple(Asked(text, answer, kind, new, tuple(things)) for text, answer, kind, new, things in some)
+            yield tuple(
+                Asked(text, answer, kind, new, tuple(things), tuple(map(tuple, named)))
+                for text, answer, kind, new, things, named in some
+            )
     else:
         ends = made["counts"].cumsum()
         for end, count, new in zip(ends, made["counts"], made["held_out"], strict=True):

@@ -80,9 +80,26 @@ def gold_cells(things: Things, asked: Sequence[Asked], grid: tuple[int, int]) ->
 
     A row of False is that of a question which nothing decides, such as whether there is what is not there.
     """
-    covered = on_grid(things.masks, grid[0]).reshape(len(things.masks), -1) > 0
+    covered = covered_cells(things, grid)
     rows = [covered[list(one.things)].any(axis=0) for one in asked]
     return np.stack(rows) if rows else np.zeros((0, covered.shape[1]), np.bool_)
+
+
+def covered_cells(things: Things, grid: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return in which cells of a square grid each thing lies: things × cells, row by row."""
+    return np.asarray(on_grid(things.masks, grid[0]).reshape(len(things.masks), -1) > 0)
+
+
+def named_things(asked: Sequence[Asked], tokens: int, things: int) -> NDArray[np.bool_]:
+    """Return for each question, each of so many tokens and each of so many things whether that is named by this.
+
+    The first token is the mark, which names nothing.
+    """
+    named = np.zeros((len(asked), tokens, things), np.bool_)
+    for row, one in zip(named, asked, strict=True):
+        for token, some in enumerate(one.named, start=1):
+            row[token, list(some)] = True
+    return named
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -49,7 +49,10 @@ class Finder:
     def find(
         self, pictures: NDArray[Any], least: float = LEAST, masks: bool = True, batch_size: int | None = None
     ) -> list[list[Thing]]:
-        """Find the things of each picture (pixels B×h×w×C), the most probable first, none below the least score."""
+        """Find the things of each picture (pixels B×h×w×C), the most probable first, none below the least score.
+
+        Boxes are in pixels of what is given; `data.images.on_whole` turns them into those of a picture it was cut from.
+        """
         size, training, found = batch_size or AT_ONCE, self.model.training, list[list[Thing]]()
         self.model.eval()
         try:

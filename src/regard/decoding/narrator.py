@@ -1,6 +1,7 @@
 """From pictures to text: a captioner and its tokenizers, ready to describe and to show where they look."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from regard.decoding.folders import open_pictured
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
-from regard.decoding.translator import banned_tokens
+from regard.decoding.translator import banned_tokens, force
+from regard.models.protocol import pick
 from regard.vision.build import WRITE
 from regard.vision.captioner import Captioner
+from regard.vision.encoder import Pictured
 from regard.vision.positions import Grid
 
 AT_ONCE = 64
@@ -81,36 +84,76 @@ class Narrator:
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
         size, found = batch_size or AT_ONCE, list[Described]()
+        for start in range(0, len(pictures), size):
+            with self._ready():
+                pictured = self._see(pictures[start : start + size])
+                count = pictured.encoded.states.shape[0]
+                hypotheses = search(
+                    self.model.decoder,
+                    pictured.encoded,
+                    options,
+                    bos=BOS,
+                    eos=EOS,
+                    banned=banned_tokens(self.tokenizers.target),
+                    n_best=n_best,
+                    candidates=candidates,
+                    keys=range(start, start + count),
+                    write=self.tokenizers.target.decode,
+                    look=look,
+                )
+            read = _cells(pictured.grid)
+            found += [Described(self._translation(best, read, look), pictured.grid) for best in hypotheses]
+        return found
+
+    def align(
+        self, pictures: NDArray[Any], captions: Sequence[Sequence[str]], batch_size: int | None = None
+    ) -> list[list[Described]]:
+        """Return where the model looks while it is made to write given captions: for each picture, for each caption.
+
+        A picture is read once for all of its captions. What has more tokens than the model can write is cut.
+        """
+        size, most, found = batch_size or AT_ONCE, self.model.decoder.most, list[list[Described]]()
+        for start in range(0, len(pictures), size):
+            some = captions[start : start + size]
+            texts = [text for said in some for text in said]
+            targets = [[*ids, EOS][:most] for ids in self.tokenizers.target.encode_all(texts)]
+            with self._ready():
+                pictured = self._see(pictures[start : start + size])
+                about = torch.tensor([row for row, said in enumerate(some) for _ in said], device=self.device)
+                forced = force(self.model.decoder, pick(pictured.encoded, about), targets, True) if texts else []
+            written = (
+                Hypothesis(target, sum(own), own, looks) for target, (own, looks) in zip(targets, forced, strict=True)
+            )
+            read = _cells(pictured.grid)
+            every = iter([Described(self._translation([one], read, True), pictured.grid) for one in written])
+            found += [[next(every) for _ in said] for said in some]
+        return found
+
+    def _see(self, pictures: NDArray[Any]) -> Pictured:
+        """Read pictures; nobody asks where the encoder looks."""
+        return self.model.see(torch.from_numpy(np.array(pictures)).to(self.device), look=False)
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Switch off dropout and gradients for a while."""
         training = self.model.training
         self.model.eval()
         try:
-            for start in range(0, len(pictures), size):
-                some = torch.from_numpy(np.array(pictures[start : start + size])).to(self.device)
-                with torch.inference_mode():
-                    pictured = self.model.see(some, look=False)
-                    hypotheses = search(
-                        self.model.decoder,
-                        pictured.encoded,
-                        options,
-                        bos=BOS,
-                        eos=EOS,
-                        banned=banned_tokens(self.tokenizers.target),
-                        n_best=n_best,
-                        candidates=candidates,
-                        keys=range(start, start + len(some)),
-                        write=self.tokenizers.target.decode,
-                        look=look,
-                    )
-                found += [Described(self._translation(best, pictured.grid, look), pictured.grid) for best in hypotheses]
+            with torch.inference_mode():
+                yield
         finally:
             self.model.train(training)
-        return found
 
-    def _translation(self, best: Sequence[Hypothesis], grid: Grid, look: bool) -> Translation:
-        cells = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
-        read, every = Read(cells, range(len(cells))), []
+    def _translation(self, best: Sequence[Hypothesis], read: Read, look: bool) -> Translation:
+        every = []
         for hypothesis in best:
             trace = trace_of(hypothesis, read, self.tokenizers.target, look)
             text = self.tokenizers.target.decode(hypothesis.tokens)
             every.append(Translation(text, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
+
+
+def _cells(grid: Grid) -> Read:
+    """Name the cells of a picture, row by row; each is a word of its own."""
+    names = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
+    return Read(names, range(len(names)))

@@ -326,16 +326,9 @@ class Translator:
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
-                tokens, real = (part.to(self.device) for part in pad_sources([targets[row] for row in rows]))
-                taught = decoder.teach(_shift(tokens), self.model.encode(source, mask), look)
-                # Padding takes no part in the widest product there is, the one over the vocabulary.
-                every = decoder.project(taught.features[real]).float().log_softmax(dim=-1)
-                chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
-                weights = torch.zeros(len(rows), 0) if taught.weights is None else taught.weights.float().cpu()
-            log_probs = torch.split(chosen, [len(targets[row]) for row in rows])
-            for row, own, looks in zip(rows, log_probs, weights, strict=True):
-                looks = looks[: len(targets[row]), ..., : len(sources[row])] if look else looks
-                forced[row] = (own.tolist(), looks)
+                found = force(decoder, self.model.encode(source, mask), [targets[row] for row in rows], look)
+            for row, (own, looks) in zip(rows, found, strict=True):
+                forced[row] = (own, looks[..., : len(sources[row])] if look else looks)
         return [forced[row] for row in range(len(targets))]
 
     def _translation(
@@ -395,6 +388,26 @@ def banned_tokens(target: Tokenizer) -> tuple[int, ...]:
 def _key(source: Sequence[int], start: Sequence[int]) -> int:
     """Return a number for what is read and begun with, the same on every machine: what is drawn depends on it."""
     return int.from_bytes(blake2b(f"{source} {start}".encode(), digest_size=8).digest(), "big")
+
+
+def force(
+    decoder: Decoder[Any], encoded: Encoded, targets: Sequence[Sequence[int]], look: bool
+) -> list[tuple[list[float], Tensor]]:
+    """Make a decoder write given tokens, a row for each source: their log-probabilities and, to look, the weights.
+
+    These are T×L×H×S, on the host: step t is the one that writes token t.
+    """
+    tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
+    taught = decoder.teach(_shift(tokens), encoded, look)
+    # Padding takes no part in the widest product there is, the one over the vocabulary.
+    every = decoder.project(taught.features[real]).float().log_softmax(dim=-1)
+    chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
+    weights = torch.zeros(len(targets), 0) if taught.weights is None else taught.weights.float().cpu()
+    log_probs = torch.split(chosen, [len(target) for target in targets])
+    return [
+        (own.tolist(), looks[: len(target)] if look else looks)
+        for target, own, looks in zip(targets, log_probs, weights, strict=True)
+    ]
 
 
 def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:

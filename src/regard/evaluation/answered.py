@@ -64,11 +64,7 @@ def _scores(scores: QuestionScores, reading: Reading, chance: float) -> Iterator
                 name, some = f"{kind or 'accuracy'}{part}", bool(kind or part)
                 yield Score(name, 100 * share.value, how, share.whole, "questions", partial=some)
         if (hit := scores.hit(None, new)).whole:
-            chosen = [f"{name} {place}" for name, place in (("layer", reading.layer), ("head", reading.head)) if place]
-            how = (
-                f"attention's maximum on a cell of what decides the answer, {', '.join(chosen) or 'mean of all looks'}"
-            )
-            how = f"{how}; chance {100 * chance:.1f}"
+            how = f"attention's maximum on a cell of what decides the answer, {_whose(reading)}; chance {chance:.1f}"
             yield Score(f"pointing{part}", 100 * hit.value, how, hit.whole, "questions", partial=bool(part))
     loss = scores.summary()["valid_loss"]
     yield Score("loss", loss, "mean negative log-likelihood", scores.count, "questions", best="low", rate=True)

@@ -1,6 +1,6 @@
 """All there is to say about a captioner or a classifier and a source of pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures, ScenePictures
 from regard.decoding.finder import Finder
 from regard.decoding.labeller import Labeller
-from regard.decoding.narrator import Described, Narrator
+from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.decoding.search import in_words
 from regard.errors import DataError
@@ -20,7 +20,7 @@ from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.edits import exact_match
 from regard.evaluation.overlap import bleu_of_captions
-from regard.evaluation.pointing import Pointing
+from regard.evaluation.pointing import PARTS, ScenePointing
 from regard.evaluation.report import Report, Score
 from regard.models.store import open_folder
 from regard.vision.build import ANSWER, CLASSIFY, DETECT
@@ -28,8 +28,6 @@ from regard.vision.build import ANSWER, CLASSIFY, DETECT
 CHUNK = 256
 """Pictures that are held at a time."""
 ORDERS = (4, 3, 2, 1)
-PARTS = ("familiar", "held-out")
-"""Scenes of combinations that training has seen, and of others."""
 
 
 def evaluate_pictures(
@@ -64,41 +62,35 @@ def evaluate_captions(
 ) -> Report:
     """Describe pictures and compare with all that is said of them: BLEU of 1 to 4 words, and captions that are right.
 
-    Of scenes it is also told whether the model looked at what it wrote of, and all of that for scenes with familiar and
-    with held-out combinations apart; `reading` says whose looks count, and which step's.
+    Of scenes it is also told whether the model looks at what it writes of, while it is made to write all their captions
+    and in its own, and all of that for scenes with familiar and with held-out combinations apart; `reading` says whose
+    looks count, and which step's.
     """
     _check(pictures, "captions")
     options = options or narrator.options
     options = options if beam is None else replace(options, beam=beam)
     scenes = pictures if isinstance(pictures, ScenePictures) else None
     texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
-    pointed = {part: Pointing(reading or Reading()) for part in ("", *PARTS)}
-    for index, described in enumerate(_described(narrator, pictures, options, batch_size, look=scenes is not None)):
-        texts.append(described.text)
-        references.append(pictures.captions(index))
-        if scenes is not None:
-            scene = scenes.scene(index)
-            held_out.append(scene.held_out)
-            for part in ("", PARTS[scene.held_out]):
-                pointed[part].add(described, scene)
-    scores = _overlap(texts, references)
-    if scenes is not None:
-        scores += pointed[""].scores()
-        for part in PARTS:
-            rows = [row for row, new in enumerate(held_out) if new == (part == PARTS[1])]
-            if rows:
-                kept = _overlap([texts[row] for row in rows], [references[row] for row in rows], (4,))
-                both = (*kept, *pointed[part].scores())
-                scores += [replace(score, name=f"{score.name} {part}", partial=True) for score in both]
-    return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts), "pictures")
-
-
-def _described(
-    narrator: Narrator, pictures: Pictures, options: DecodingConfig, batch_size: int | None, look: bool
-) -> Iterator[Described]:
+    pointed = ScenePointing(reading)
     for start in range(0, len(pictures), CHUNK):
-        some = read_pictures(pictures, range(start, min(start + CHUNK, len(pictures))))
-        yield from narrator.describe(some, options=options, batch_size=batch_size, look=look)
+        rows = range(start, min(start + CHUNK, len(pictures)))
+        some, said = read_pictures(pictures, rows), [pictures.captions(row) for row in rows]
+        described = narrator.describe(some, options=options, batch_size=batch_size, look=scenes is not None)
+        texts += [one.text for one in described]
+        references += said
+        if scenes is not None:
+            for row, own, given in zip(rows, described, narrator.align(some, said, batch_size), strict=True):
+                scene = scenes.scene(row)
+                held_out.append(scene.held_out)
+                pointed.add(scene, given, own)
+    scores = [*_overlap(texts, references), *pointed.scores()]
+    for part in PARTS:
+        kept = [row for row, new in enumerate(held_out) if PARTS[new] == part]
+        if kept:
+            overlap = _overlap([texts[row] for row in kept], [references[row] for row in kept], (4,))
+            both = (*overlap, *pointed.scores(part))
+            scores += [replace(score, name=f"{score.name} {part}", partial=True) for score in both]
+    return Report(pictures.name, len(texts), in_words(options), tuple(scores), (), "", tuple(texts), "pictures")
 
 
 def _overlap(

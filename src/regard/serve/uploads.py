@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 
 from regard.config import ImageConfig
-from regard.data.images import decode_image
+from regard.data.images import decode_image, on_whole
 from regard.data.pictures import in_channels
 from regard.data.scenes import PIXELS, scene
 from regard.serve.limits import Limits
@@ -56,20 +56,11 @@ class Picture:
 
     def on_shown(self, box: Box) -> Box:
         """Turn a box in pixels that the model read into one of pixels that are shown."""
-        times = self.shown.shape[0] / self.pixels.shape[0]
-        return _four([edge * times for edge in box])
+        return on_whole(box, self.pixels.shape[0], (self.shown.shape[0], self.shown.shape[1]))
 
     def on_whole(self, box: Box) -> Box:
         """Turn a box in pixels that the model read into one of pixels of the whole picture."""
-        rows, columns = self.size
-        side = min(rows, columns)
-        times, left, up = side / self.pixels.shape[0], (columns - side) // 2, (rows - side) // 2
-        return _four([edge * times + start for edge, start in zip(box, (left, up, left, up), strict=True)])
-
-
-def _four(edges: Sequence[float]) -> Box:
-    left, up, right, low = edges
-    return left, up, right, low
+        return on_whole(box, self.pixels.shape[0], self.size)
 
 
 class Uploads:

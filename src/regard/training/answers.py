@@ -13,7 +13,7 @@ from regard.data.arrays import ArrayCache, Arrays
 from regard.data.batching import PICTURE, BatchOrder
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
-from regard.data.questions import AskedWords, gold_cells, questions_of
+from regard.data.questions import AskedWords, covered_cells, named_things, questions_of
 from regard.errors import ConfigError, DataError
 from regard.training.auxiliary import check_looks
 from regard.training.captions import PictureSources, train_pictures_again
@@ -22,15 +22,15 @@ from regard.training.objective import Made
 from regard.training.progress import Reporter
 from regard.vision.positions import Grid
 from regard.vision.questions.base import Answerer
-from regard.vision.questions.batch import Asked, Question, QuestionBatch, QuestionSet, draw_questions
+from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet, draw_questions
 from regard.vision.questions.scoring import question_loss, score_questions
 from regard.vision.stem import stems
 
 AT_ONCE = 64
 """Pictures whose questions are answered at once in a validation."""
-NO_GOLD = (
-    "training.guided needs to know where answers are to be seen, on a square grid of cells, and the training corpus "
-    "was laid out without: set training.guided=0, or start anew with scenes."
+NO_NAMES = (
+    "training.guided needs to know where lies what words are names of, on a square grid of cells, and the training "
+    "corpus was laid out without: set training.guided=0, or start anew with scenes."
 )
 
 
@@ -67,8 +67,8 @@ class AnswerObjective:
         settings = self._settings
         if not settings.guided > 0:
             return
-        if batch.gold is None:
-            raise ConfigError(NO_GOLD)
+        if batch.places is None:
+            raise ConfigError(NO_NAMES)
         weights = self._model.see(batch.features, batch.asking, batch.mask).weights
         assert weights is not None
         check_looks(weights, False, settings.guided_layer, settings.guided_head)
@@ -78,11 +78,6 @@ def open_answers(
     config: Config, folder: Path, sources: PictureSources, reporter: Reporter
 ) -> tuple[AskedWords, Material]:
     """Make caches in a model folder, or take those that a resumed run made when it began."""
-    if config.training.guided > 0 and not config.model.questions.marked:
-        raise ConfigError(
-            "training.guided tells the mark before a question where to look, and with model.questions.marked=false it "
-            "does not look: set one of them otherwise."
-        )
     train, known_by, words = _open_train(config, folder, sources, reporter)
     validate = None
     if sources.valid is None:
@@ -161,9 +156,13 @@ def _arrays(pictures: Pictures, words: AskedWords, grid: Grid | None) -> Arrays:
     arrays = asked_arrays(Asked.of(plain, words.words, words.answers, words.kinds))
     if grid is None or "objects" not in pictures.has:
         return arrays
-    both = zip(pictures.every("objects"), questions, strict=True)
-    cells = [np.packbits(gold_cells(things, asked, grid), axis=-1) for things, asked in both]
-    return {**arrays, "gold": np.concatenate(cells), "cells": np.array([grid[0] * grid[1]])}
+    cells = [covered_cells(things, grid) for things in pictures.every("objects")]
+    most, tokens = max(map(len, cells)), arrays["tokens"].shape[1]
+    covered = np.zeros((len(cells), most, grid[0] * grid[1]), np.bool_)
+    for row, some in zip(covered, cells, strict=True):
+        row[: len(some)] = some
+    named = np.concatenate([named_things(asked, tokens, most) for asked in questions])
+    return {**arrays, **Names.of(named, covered)._asdict()}
 
 
 def asked_arrays(asked: Asked) -> Arrays:
@@ -177,9 +176,9 @@ def _opened(folder: Path, part: str) -> tuple[QuestionSet, str]:
     asked = ArrayCache.open(folder / CACHE / f"questions-{part}")
     known_by = f"{pictures.fingerprint} {asked.fingerprint}"
     arrays = {name: array for name, array in asked.arrays.items() if name in Asked._fields}
-    gold = asked.arrays.get("gold")
-    cells = int(asked.arrays["cells"][0]) if gold is not None else 0
-    return QuestionSet(pictures.pictures, Asked(**arrays), gold, cells), known_by
+    named = {name: array for name, array in asked.arrays.items() if name in Names._fields}
+    names = Names(**named) if len(named) == len(Names._fields) else None
+    return QuestionSet(pictures.pictures, Asked(**arrays), names=names), known_by
 
 
 class AnswerValidation:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 from regard.training.material import CACHE, Material, Rows
 from regard.training.progress import Reporter
+from regard.vision.questions.batch import draw_questions
 
 LONGEST = 0.99
 """Captions may be as long as those of this part of the training corpus, whatever `decoding.max_length` says."""
@@ -82,9 +84,23 @@ class Described:
         counted = np.full(len(self.tokens), PICTURE)
         return BatchOrder(counted, self.tokens.target_lengths, batch_tokens, seed, few_shapes)
 
-    def batch(self, rows: Rows) -> Batch:
-        """Make the tensors of captions and of the pictures that they are said of."""
-        return make_picture_batch(self.tokens, rows, self.pictures.pictures[self.pictures.numbers[rows]])
+    def drawn(self, each: int, batch_tokens: int, seed: int, few_shapes: bool, epoch: int) -> list[Rows]:
+        """Return the batches of an epoch as rows of captions: every picture once, and so many captions of each.
+
+        Pictures whose longest captions are alike come together. Only raw random bits are drawn, which NumPy keeps the
+        same from release to release.
+        """
+        counts = np.bincount(self.pictures.numbers, minlength=len(self.pictures))
+        starts, told = np.concatenate(([0], np.cumsum(counts))), np.flatnonzero(counts)
+        raw = np.random.PCG64([seed % 2**64, epoch, each]).random_raw(len(self.tokens))
+        rows = draw_questions(starts, told, each, raw).reshape(-1, each)
+        longest = np.asarray(self.tokens.target_lengths)[rows].max(axis=1)
+        order = BatchOrder(np.full(len(rows), PICTURE), longest, batch_tokens // each, seed, few_shapes)
+        return [rows[some].ravel() for some in order.batches(epoch)]
+
+    def batch(self, rows: Rows, each: int = 1) -> Batch:
+        """Make the tensors of captions and of the pictures that they are said of; `each` follow one another."""
+        return make_picture_batch(self.tokens, rows, self.pictures.pictures[self.pictures.numbers[rows[::each]]])
 
 
 def open_captions(
@@ -103,8 +119,11 @@ def open_captions(
         valid = _cached(config, folder, "valid", wanted, sources.valid, tokenizers)
         known_by = f"{known_by} {valid.fingerprint}"
         validate = CaptionValidation(wanted.captions, valid, tokenizers, decoding, config.training.batch_tokens)
-    order = train.order(config.training.batch_tokens, config.seed, few_shapes)
-    return tokenizers, Material(order.batches, train.batch, validate, known_by, decoding)
+    each, most, seed = config.training.told, config.training.batch_tokens, config.seed
+    order = train.order(most, seed, few_shapes).batches
+    if each > 1:
+        order = partial(train.drawn, each, most, seed, few_shapes)
+    return tokenizers, Material(order, partial(train.batch, each=each), validate, known_by, decoding)
 
 
 def lengthened(decoding: DecodingConfig, tokens: TokenCache) -> DecodingConfig:

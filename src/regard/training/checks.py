@@ -149,7 +149,7 @@ def _check_metric(config: Config) -> None:
 
 def _check_numbers(config: Config) -> None:
     settings = config.training
-    for name in ("asked", "batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
+    for name in ("told", "asked", "batch_tokens", "accumulate", "epochs", "average_last", "log_every"):
         if getattr(settings, name) < 1:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 1.")
     for name in ("warmup", "clip", "shift", "steps", "validate_every", "save_every", "patience", "weight_decay"):

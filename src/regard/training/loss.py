@@ -5,6 +5,7 @@ from typing import NamedTuple
 from torch.nn import functional
 
 from regard.data.batching import Batch
+from regard.models.protocol import Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Int, Tensor
 
@@ -35,9 +36,18 @@ def cross_entropy(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], smoo
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
+def read(model: Seq2Seq, batch: Batch) -> Encoded:
+    """Let a model read the sources of a batch, each once; what it has read is there for every target."""
+    encoded = model.encode(batch.source, batch.source_mask, batch.lengths)
+    if batch.each == 1:
+        return encoded
+    parts = {name: part for name, part in encoded._asdict().items() if part is not None}
+    return encoded._replace(**{name: part.repeat_interleave(batch.each, dim=0) for name, part in parts.items()})
+
+
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> Loss:
     """Run a model over a batch; the output layer, its dearest part, never sees padding."""
-    encoded = model.encode(batch.source, batch.source_mask)
+    encoded = read(model, batch)
     features = model.decoder.teach(batch.tokens_in, encoded, look=False).features
     logits = model.decoder.project(features[batch.target_mask])
     return cross_entropy(logits, batch.tokens_out[batch.target_mask], smoothing)

@@ -21,6 +21,7 @@ from regard.training.auxiliary import (
 )
 from regard.training.forcing import mixed_tokens
 from regard.training.fused_loss import Wanted, output_loss
+from regard.training.loss import read
 
 
 class Made(NamedTuple):
@@ -83,8 +84,7 @@ class Objective:
 
     def read(self, batch: Batch) -> Encoded:
         """Let the model read the sources of a batch."""
-        batch = self._passes(batch)
-        return self._model.encode(batch.source, batch.source_mask, batch.lengths)
+        return read(self._model, self._passes(batch))
 
     def _passes(self, batch: Batch) -> Batch:
         return twice(batch) if self._settings.r_drop > 0 else batch

@@ -34,7 +34,9 @@ class Outlined(NamedTuple):
     box: Box
     """In pixels of the image."""
     mask: NDArray[np.bool_] | None = None
-    """Rows × columns, over the whole image: as many as that has, or fewer."""
+    """Rows × columns: as many as what it lies over has, or fewer."""
+    over: Box | None = None
+    """What the mask lies over, in pixels of the image; all of it unless given."""
 
 
 def save_boxes(image: NDArray[np.uint8], things: Sequence[Outlined], path: Path) -> list[str]:
@@ -63,8 +65,10 @@ def _draw(axes: "Axes", thing: Outlined, colour: str) -> None:
     if thing.mask is not None:
         tint = np.zeros((*thing.mask.shape, 4), np.float32)
         tint[thing.mask] = to_rgba(colour, _COVER)
-        extent = (*axes.get_xlim(), *axes.get_ylim())
-        axes.imshow(tint, extent=extent, aspect="auto", interpolation="none")
+        low, high, bottom, top = (*axes.get_xlim(), *axes.get_ylim())
+        if thing.over is not None:
+            low, top, high, bottom = thing.over
+        axes.imshow(tint, extent=(low, high, bottom, top), aspect="auto", interpolation="none")
     left, top, right, bottom = thing.box
     for line, stroke in (("#ffffff", 3.2), (colour, 1.8)):  # seen on any ground
         axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, color=line, lw=stroke))

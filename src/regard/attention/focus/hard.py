@@ -25,17 +25,21 @@ class Hard(Focus):
 
     `baseline` is that `b`: a parameter, so that checkpoints keep it, which training moves by `update`. To make the
     gradient less noisy still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn,
-    and its log-probability is zero. In evaluation it looks at the most probable position and tells the loss nothing.
+    and its log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone do
+    not find where to look while the words do not yet depend on it. In evaluation it looks at the most probable position
+    and tells the loss nothing.
     Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
-    no state.
+    no state; and the soft steps before the first draw.
     """
 
     decay = 0.9
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
-        self.soft_chance = sizes.soft_chance
+        self.soft_chance, self.soft_first = sizes.soft_chance, sizes.soft_first
         self.baseline = nn.Parameter(torch.zeros(1), requires_grad=False)
+        self.steps = nn.Parameter(torch.zeros(1), requires_grad=False)
+        """How many steps of training there were: a number on the device, which a recorded step asks anew."""
 
     def forward(
         self,
@@ -50,7 +54,8 @@ class Hard(Focus):
         soft = logs.exp().masked_fill(~allowed, 0.0)
         drawn = one_hot(greatest(logs.detach() + gumbel_noise(logs), allowed), allowed, logs)
         batch, _, steps, _ = scores.shape
-        is_soft = torch.rand(batch, 1, steps, 1, device=scores.device) < self.soft_chance
+        chance = self.soft_chance + (1.0 - self.soft_chance) * (self.steps < self.soft_first)
+        is_soft = torch.rand(batch, 1, steps, 1, device=scores.device) < chance
         return Focused(
             torch.where(is_soft, soft, drawn).to(scores.dtype),
             (drawn * logs).masked_fill(is_soft, 0.0).sum(dim=-1),
@@ -59,5 +64,6 @@ class Hard(Focus):
 
     @torch.no_grad()
     def update(self, log_likelihood: Float[Tensor, ""]) -> None:
-        """Move the baseline towards the log-likelihood of a target, the mean over those of one step of training."""
+        """Count a step of training, and move the baseline towards the log-likelihood of a target, its mean."""
+        self.steps.add_(1.0)
         self.baseline.mul_(self.decay).add_((1 - self.decay) * log_likelihood)

@@ -65,6 +65,8 @@ class Question:
     order to find another. None where the answer is that there are none."""
     held_out: bool
     """Whether it names a combination, or is about a thing, that never occurs in training."""
+    named: tuple[tuple[int, ...], ...]
+    """For each word, the things that its name fits: "red circle" has those of both words. Other words have none."""
 
     @property
     def text(self) -> str:
@@ -320,7 +322,19 @@ class _Asker:
     ) -> Question:
         """Put a question together."""
         held_out = any(i in self.reserved for i in things) or any(map(speaks_of_reserved, named))
-        return Question(kind, words, answer, tuple(sorted(set(things))), held_out)
+        return Question(kind, words, answer, tuple(sorted(set(things))), held_out, self.names(words, named))
+
+    def names(self, words: tuple[str, ...], named: Sequence[Description]) -> tuple[tuple[int, ...], ...]:
+        """Find descriptions among the words, one after the other, and tell for each word what its description fits."""
+        found: list[tuple[int, ...]] = [()] * len(words)
+        first = 0
+        for description in named:
+            forms = [description.words(plural=plural) for plural in (False, True)]
+            length = len(forms[0])
+            first = next(i for i in range(first, len(words)) if words[i : i + length] in forms)
+            found[first : first + length] = [description.matches(self.things)] * length
+            first += length
+        return tuple(found)
 
 
 def _yes(truth: bool) -> str:

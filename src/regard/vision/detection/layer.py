@@ -23,7 +23,8 @@ class QueryLayer(nn.Module):
     """Queries look at each other, then at the cells, then each thinks by itself (Carion et al. 2020, appendix A.3).
 
     It is the Transformer's decoder layer, but nothing is causal: all queries are there at once, in no order. Their
-    places are added wherever they look. Differs from the paper: norms may stand first (`model.decoder.norm`).
+    places are added wherever they look. Differs from the paper: places are in what queries see of each other, too, not
+    only in how they find it; norms may stand first (`model.decoder.norm`).
     """
 
     def __init__(self, model: ModelConfig, look: type[Look], dropout: Dropout, layer: int) -> None:

@@ -55,8 +55,8 @@ def set_loss(
         + \lambda_{L1} \|b_i - \hat b_{\hat\sigma(i)}\|_1
         + \lambda_{iou} (1 - \mathrm{GIoU}(b_i, \hat b_{\hat\sigma(i)}))
 
-    where w is 1 for objects and `config.nothing` for nothing. Differs from the paper: the weighted sum of the first
-    part is divided by the number of objects as the others are, not by the sum of weights, so that all of it is one sum.
+    where w is 1 for objects and `config.nothing` for nothing. Differs from the authors' code: the weighted sum
+    of the first part is divided by the number of objects as the others are, not by the sum of weights.
     """
     layers, queries = logits.shape[1:3]
     logits, boxes = logits.float(), boxes.float()
@@ -104,8 +104,8 @@ def mask_losses(
     .. math:: 1 - \frac{2 \sum_s p_s m_s + 1}{\sum_s p_s + \sum_s m_s + 1}
         \qquad \frac{1}{hw} \sum_s -(1 - p^t_s)^\gamma \log p^t_s
 
-    where p^t is the probability of what is right: the two of Carion et al. 2020, section 4.4. Differs from them: no
-    weight by class in the focal loss.
+    where p^t is the probability of what is right: the two of Carion et al. 2020, section 4.4. Differs from the
+    authors' code: no weight by class in the focal loss.
     """
     wanted = masks.to(logits.dtype)
     chances = logits.sigmoid()

@@ -26,12 +26,12 @@ def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
 
 
 def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
-    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (Carion et al. 2020, appendix).
+    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (after Vaswani et al. 2017).
 
     .. math:: \sin(2\pi x / \omega_k),\ \cos(2\pi x / \omega_k)
         \qquad \omega_k \mathrm{\ from\ } 2 \mathrm{\ down\ to\ } 1/16
 
-    Differs from the paper: wavelengths fit numbers from 0 to 1, not pixels.
+    Carion et al. 2020 write places so. Differs from both papers: the wavelengths fit numbers from 0 to 1.
     """
     count = width // 2
     lengths = 2.0 * (1 / 32) ** (torch.arange(count, device=places.device) / max(1, count - 1))
@@ -62,7 +62,7 @@ class Look(nn.Module, ABC):
 
 
 class GlobalLook(Look):
-    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix)."""
+    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix A.3)."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
         super().__init__(config, width, layer)
@@ -95,8 +95,9 @@ class Spotlight(nn.Module):
 
     .. math:: \log G_{ij} = -\frac{(x_j - c_x - o_x w)^2}{2 (s_x w)^2} - \frac{(y_j - c_y - o_y h)^2}{2 (s_y h)^2}
 
-    Offsets o and spreads s of each head follow from the query. Differs from the paper: both are in units of the box,
-    and the first offsets, before anything is learned, point at the middle and at the four sides.
+    Offsets o and spreads s of each head follow from the query. Differs from the paper: each layer's light lies around
+    the box that the layer before found, not around a centre that the query tells before it has looked; both are in
+    units of that box; and the first offsets, before anything is learned, point at the middle and at the four sides.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -235,8 +236,9 @@ class AnchorQueries(Queries):
 
     .. math:: p = W\,\mathrm{PE}(\hat b) \qquad \hat b' = \sigma(\sigma^{-1}(\hat b) + \mathrm{MLP}(x))
 
-    The gradient of a layer's boxes stays in that layer. Differs from the paper: a map and not a network makes p;
-    queries hold a learned vector each at first; a light (`LitLook`), not a scaling of waves, tells how large a box is.
+    The gradient of a layer's boxes stays in that layer. Differs from the paper: a map and not a network makes p, which
+    is added to what a query holds, not laid beside it (as in Meng et al. 2021, conditional DETR); queries hold a
+    learned vector each at first, not zeros; a light (`LitLook`), not a scaling of waves, tells how large a box is.
     """
 
     look = LitLook

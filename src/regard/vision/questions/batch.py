@@ -33,6 +33,10 @@ class QuestionBatch(NamedTuple):
     """Cells in which lies what decides the answer; None where nobody knows, a row of False where nothing does."""
     rows: NDArray[Any]
     """Which questions these are, counted through all pictures."""
+    named: Bool[Tensor, "N T K"] | None = None
+    """Which things of its picture each token is a name of; None where nobody knows."""
+    covered: Bool[Tensor, "B K S"] | None = None
+    """In which cells of a picture each of its things lies."""
 
     @property
     def count(self) -> int:  # type: ignore[override]  # nobody counts equal tensors
@@ -48,6 +52,15 @@ class QuestionBatch(NamedTuple):
     def features(self) -> Float[Tensor, "B ..."]:
         """What the image encoder reads: bytes become numbers here, on the device."""
         return from_pixels(self.source) if self.source.dtype == torch.uint8 else self.source
+
+    @property
+    def places(self) -> Bool[Tensor, "N T S"] | None:
+        """Cells in which lies what each token is a name of; None where nobody knows."""
+        if self.named is None or self.covered is None:
+            return None
+        each = self.count // max(len(self.covered), 1)
+        covered = self.covered.repeat_interleave(each, dim=0) if self.about is None else self.covered[self.about]
+        return self.named.float() @ covered.float() > 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,6 +135,30 @@ class Asked(NamedTuple):
         return np.diff(self.starts)
 
 
+class Names(NamedTuple):
+    """What the tokens of questions are names of, and where in its picture that lies: bits, eight to a byte."""
+
+    named: NDArray[Any]
+    """Questions × tokens × things."""
+    covered: NDArray[Any]
+    """Pictures × things × cells."""
+    sizes: NDArray[Any]
+    """How many things, and how many cells."""
+
+    @classmethod
+    def of(cls, named: NDArray[np.bool_], covered: NDArray[np.bool_]) -> "Names":
+        """Pack them."""
+        sizes = np.array([covered.shape[1], covered.shape[2]])
+        return cls(np.packbits(named, axis=-1), np.packbits(covered, axis=-1), sizes)
+
+    def take(self, rows: NDArray[Any], pictures: Sequence[int] | NDArray[Any], tokens: int) -> tuple[Tensor, Tensor]:
+        """Return `named` of some questions, cut after so many tokens, and `covered` of some pictures."""
+        things, cells = (int(size) for size in self.sizes)
+        named = np.unpackbits(self.named[rows, :tokens], axis=-1, count=things)
+        covered = np.unpackbits(self.covered[np.asarray(pictures)], axis=-1, count=cells)
+        return torch.from_numpy(named.view(np.bool_)), torch.from_numpy(covered.view(np.bool_))
+
+
 class QuestionSet:
     """Pictures with questions, encoded once: numbers instead of words, ready to be put into batches."""
 
@@ -129,16 +166,13 @@ class QuestionSet:
         self,
         sources: Sequence[NDArray[Any]] | NDArray[Any],
         asked: Asked,
-        gold: NDArray[Any] | None = None,
-        cells: int = 0,
+        gold: NDArray[np.bool_] | None = None,
+        names: Names | None = None,
     ) -> None:
-        """Take the image (uint8) or the regions (float32) of each picture, what is asked about it, and gold cells.
-
-        Of so many cells the gold may be packed, eight to a byte.
-        """
+        """Take the image (uint8) or the regions (float32) of each picture, what is asked, gold cells, names."""
         if len(sources) != len(asked.counts):
             raise DataError(f"There are {len(sources)} pictures and questions about {len(asked.counts)}.")
-        self.sources, self.asked, self._gold, self._cells = sources, asked, gold, cells
+        self.sources, self.asked, self._gold, self._names = sources, asked, gold, names
 
     @classmethod
     def of(
@@ -194,6 +228,7 @@ class QuestionSet:
         source, mask = _stack(self.sources, pictures)
         read = torch.from_numpy(tokens.astype(np.int64))
         asked = self.asked
+        named, covered = (None, None) if self._names is None else self._names.take(rows, pictures, read.shape[1])
         return QuestionBatch(
             source,
             mask,
@@ -203,12 +238,11 @@ class QuestionSet:
             torch.from_numpy(asked.answers[rows].astype(np.int64)),
             torch.from_numpy(asked.kinds[rows].astype(np.int64)),
             torch.from_numpy(asked.held_out[rows].astype(np.bool_)),
-            None if self._gold is None else torch.from_numpy(self._unpacked(self._gold[rows])),
+            None if self._gold is None else torch.from_numpy(self._gold[rows]),
             rows,
+            named,
+            covered,
         )
-
-    def _unpacked(self, gold: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.unpackbits(gold, axis=-1, count=self._cells).view(np.bool_) if self._cells else gold
 
 
 def draw_questions(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,11 +1,9 @@
 """A Transformer whose words look at the image: each layer a little further."""
 
-from functools import partial
-
 import torch
 from torch import nn
 
-from regard.attention import Attended, Attention, build_attention
+from regard.attention import Attended, build_attention
 from regard.attention.build import check_pruned
 from regard.config import DecoderConfig, ModelConfig
 from regard.errors import ConfigError
@@ -15,7 +13,7 @@ from regard.masks import erase
 from regard.models.build import make_position
 from regard.models.protocol import Encoded
 from regard.models.transformer_layer import FeedForward, Residual, check_choices, check_layers
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
 from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
 from regard.vision.questions.summed import SummedLook
 from regard.vision.questions.words import PAD
@@ -28,21 +26,15 @@ class QuestionLayer(nn.Module):
 
     A decoder's layer, but that a word sees those after it too. `model.questions.summed` adds to what is seen what is
     seen when all that fits adds up (`SummedLook`). Without attention, there is no look at the image.
-
-    What one word gathers from all others is at first the same whatever their order, so that "is A left of B" and "is B
-    left of A" are one question until the order is learned: `model.questions.directed` has other weights for what stands
-    before and for what stands after (Shen et al. 2018, section 4). Where the mark does not look
-    (`model.questions.marked`), each name has to find its own thing, of which there may be two in a question.
     """
 
     def __init__(self, model: ModelConfig, state_width: int, dropout: Dropout, layer: int) -> None:
         super().__init__()
         config = model.encoder
         width, norm = config.width, config.norm
-        self.marked = model.questions.marked
-        looks = partial(build_attention, itself=True, position=model.positions, layer=layer)
-        self.self_attention = looks(model.self_attention, width, width, causal=model.questions.directed)
-        self.behind = looks(model.self_attention, width, width, causal=True) if model.questions.directed else None
+        self.self_attention = build_attention(
+            model.self_attention, width, width, itself=True, position=model.positions, layer=layer
+        )
         self.around_words = Residual(width, norm, dropout)
         self.attention = None
         if model.attention is not None:
@@ -59,35 +51,30 @@ class QuestionLayer(nn.Module):
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T H S"] | None]:
         """Take all words one layer up."""
         entering = self.around_words.enter(words)
-        own = _among(self.self_attention, entering, asking.mask)
-        if self.behind is not None:
-            own = own + _among(self.behind, entering.flip(1), asking.mask.flip(1)).flip(1)
-        words, weights = self.around_words.leave(words, own), None
+        own: Attended = self.self_attention(entering, self.self_attention.remember(entering, asking.mask), look=False)
+        words, weights = self.around_words.leave(words, own.context), None
         if self.attention is not None:
             # Keys and values are made once per image, then picked for each of its questions.
             memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
             entering = self.around_image.enter(words)
             seen: Attended = self.attention(entering, memory, look=look)
             context = seen.context if self.summed is None else seen.context + self.summed(entering, encoded, asking)
-            if not self.marked:
-                context = torch.cat([torch.zeros_like(context[:, :1]), context[:, 1:]], dim=1)
             words, weights = self.around_image.leave(words, context), seen.weights
         words = self.around_network.leave(words, self.feed_forward(self.around_network.enter(words)))
         return words, weights
 
 
-def _among(attention: Attention, words: Float[Tensor, "N T D"], mask: Bool[Tensor, "N T"]) -> Float[Tensor, "N T D"]:
-    """Let words look at each other."""
-    seen: Attended = attention(words, attention.remember(words, mask), look=False)
-    return seen.context
-
-
 @answerers.register("cross")
 class Cross(Answerer):
-    """Layers in which the words of a question look at each other and at the image (Tan & Bansal 2019, LXMERT).
+    r"""Layers in which the words of a question look at each other and at the image (Tan & Bansal 2019, LXMERT).
 
-    The answer is one linear map of what the mark before the question has become, or of the mean of all tokens. Several
-    looks, one after the other, can do what one cannot: find a thing, and from there another.
+    .. math::
+        Y = X + \mathrm{Attention}(X, X) \qquad Z = Y + \mathrm{Attention}(Y, V) \qquad
+        X' = Z + \mathrm{FFN}(Z) \qquad p(y) = \mathrm{softmax}(W_o x_0)
+
+    where X are the words, the question's mark first, and V the cells. The answer is one linear map of what the mark has
+    become, or of the mean of all tokens. Several looks, one after the other, can do what one cannot: find a thing, and
+    from there another.
     Differs from the paper: the image does not look at the words, so several questions share all that is known of it.
     Without attention, the image's summary is added to every word instead.
     """

@@ -20,34 +20,39 @@ class AnswerLoss(NamedTuple):
     right: Int[Tensor, ""]
     """How many answers are right."""
     astray: Float[Tensor, ""] | None
-    """How far looks were from the gold cells, where that was asked for."""
+    """How far looks were from what is named, where that was asked for."""
 
 
 def question_loss(
     model: Answerer, batch: QuestionBatch, label_smoothing: float = 0.0, guided: tuple[int, int] | None = None
 ) -> AnswerLoss:
-    """Run the model over a batch; `guided` is the layer and the head (-1: all) whose looks are held to the gold."""
+    """Run the model over a batch; `guided` is the layer and the head (-1: all) held to what is named."""
     logits, weights = model.answer(model.encode(batch.features, batch.asking, batch.mask), batch.asking, bool(guided))
     logits = logits.float()
     total = functional.cross_entropy(logits, batch.answers, reduction="sum", label_smoothing=label_smoothing)
     right = (logits.detach().argmax(dim=1) == batch.answers).sum()
-    if guided is None or batch.gold is None:
+    if guided is None or (places := batch.places) is None:
         return AnswerLoss(total, right, None)
     assert weights is not None
-    return AnswerLoss(total, right, astray(weights, batch.gold, *guided))
+    return AnswerLoss(total, right, astray(weights, places, *guided))
 
 
-def astray(weights: Float[Tensor, "N T L H S"], gold: Bool[Tensor, "N S"], layer: int, head: int) -> Float[Tensor, ""]:
-    r"""Sum over questions how improbable it is that their first look, that of the mark, falls on a gold cell.
+def astray(
+    weights: Float[Tensor, "N _ L H S"], places: Bool[Tensor, "N T S"], layer: int, head: int
+) -> Float[Tensor, ""]:
+    r"""Sum over the words that name something how improbable it is that their look falls on a cell of it.
 
-    .. math:: -\log \sum_{s \in G} \alpha_s
+    .. math:: -\sum_t \log \sum_{s \in G_t} \alpha_{ts}
 
-    Of one layer, and of one head or their mean (-1). Questions that nothing decides do not count.
+    Of one layer, and of one head or their mean (-1). A question that looks as one (top-down) is to look at all that is
+    named. Words that name nothing, or nothing that is there, do not count.
     """
-    looks = weights[:, 0, layer].float()
-    chosen = looks.mean(dim=1) if head < 0 else looks[:, head]
-    found = (chosen * gold).sum(dim=1).clamp(min=1e-6)
-    return -(found.log() * gold.any(dim=1)).sum()
+    if weights.shape[1] == 1:
+        places = places.any(dim=1, keepdim=True)
+    looks = weights[:, :, layer].float()
+    chosen = looks.mean(dim=2) if head < 0 else looks[:, :, head]
+    found = (chosen * places).sum(dim=2).clamp(min=1e-6)
+    return -(found.log() * places.any(dim=2)).sum()
 
 
 class Answer(NamedTuple):

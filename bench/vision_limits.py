@@ -1,0 +1,55 @@
+"""What a small model cannot do, in numbers: for the pages of mechanisms that see."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.pictures import Pictures
+from regard.decoding.finder import LEAST, Finder
+from regard.decoding.narrator import Narrator
+from regard.decoding.respondent import Respondent
+from regard.evaluation.report import Report
+from regard.vision.detection.predict import Thing
+from regard.vision.detection.scores import box_overlaps
+
+OVERLAP = 0.5
+"""Of boxes that are of the same thing."""
+
+
+def limits(reader: Any, report: Report, pictures: Pictures) -> dict[str, float]:
+    """Return what shows the limits of a model: what it answers right, which things it misses, where it looks."""
+    if isinstance(reader, Respondent):
+        return {score.name: round(score.value, 1) for score in report.scores if score.name in reader.words.kinds}
+    if isinstance(reader, Narrator):
+        return {"new": round(report["pointing held-out"].value, 1)}
+    if isinstance(reader, Finder):
+        found = reader.find(pictures.images(range(len(pictures))), LEAST, masks=False)
+        counts = [_count(things, pictures, row) for row, things in enumerate(found)]
+        return {name: sum(one[name] for one in counts) for name in counts[0]}
+    return {}
+
+
+def _count(found: list[Thing], pictures: Pictures, row: int) -> dict[str, int]:
+    """Count the things of a picture, those that were missed, those within another, and what was found twice."""
+    gold = pictures.objects(row)
+    boxes, labels = gold.boxes.astype(np.float64), np.array([thing.label for thing in found], np.int64)
+    got = np.array([thing.box for thing in found], np.float64).reshape(-1, 4)
+    same = gold.classes[:, None] == labels
+    hit = ((box_overlaps(boxes, got) >= OVERLAP) & same).any(axis=1)
+    within = _within(boxes)
+    double = (box_overlaps(got, got) >= OVERLAP) & (labels[:, None] == labels)
+    return {
+        "things": len(boxes),
+        "missed": int((~hit).sum()),
+        "within": int(within.sum()),
+        "within_found": int((within & hit).sum()),
+        "twice": int(np.triu(double, 1).any(axis=0).sum()),
+    }
+
+
+def _within(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell of each box whether it lies within another."""
+    low, high = boxes[:, None, :2] >= boxes[None, :, :2], boxes[:, None, 2:] <= boxes[None, :, 2:]
+    inside = low.all(axis=-1) & high.all(axis=-1) & ~np.eye(len(boxes), dtype=bool)
+    return np.asarray(inside.any(axis=1))
