@@ -211,10 +211,6 @@ class QuestionsConfig:
     """cross: beside each look another whose weights do not sum to one: it tells how many fit (Zhang et al. 2018)."""
     shared: bool = False
     """cross: every layer has the same weights: what finds one thing also finds the next (Dehghani et al. 2019)."""
-    marked: bool = True
-    """cross: the mark before the question looks at the image too; if not, it learns from the words what they saw."""
-    directed: bool = False
-    """cross: words look at those before and at those after them apart (Shen et al. 2018)."""
 
 
 @dataclass(frozen=True)
@@ -311,7 +307,7 @@ class TrainingConfig:
     coverage_loss: float = 0.0
     """Weight of the penalty on looking where earlier looks went (needs model.attention.coverage)."""
     guided: float = 0.0
-    """Weight of the loss that draws attention to the corpus's gold alignments."""
+    """Weight of the loss that draws attention to the corpus's gold alignments; answer: of names to what they name."""
     guided_layer: int = -1
     """guided: which layer of looks at the source, from 0; -1 is the last."""
     guided_head: int = -1

@@ -15,6 +15,7 @@ from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
+from regard.layers.readout import Tanh
 from regard.models import (  # noqa: F401 (importing them registers them)
     bahdanau,
     conditional,
@@ -179,9 +180,10 @@ def initialise(model: nn.Module) -> None:
 
     Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then take some hundred steps to
     find them. Those that are scaled, or that an output layer shares, have the variance that makes a sum over their
-    width one. The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). The
-    papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads, positions, and
-    learned scales and offsets have first values of their own.
+    width one. The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). Luong's
+    attentional vector is read off states and their mean alone, which start at a quarter or less: its map is four times
+    larger. The papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads,
+    positions, and learned scales and offsets have first values of their own.
     """
     of_own = (nn.LayerNorm, HeadLinear, Position)
     kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
@@ -205,6 +207,8 @@ def initialise(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.LSTM):
             _draw_lstm(module)
+        elif isinstance(module, luong.LuongDecoder) and isinstance(module.readout, Tanh):
+            module.readout.W_c.weight.mul_(4.0)
 
 
 def _whole_embeddings(model: nn.Module) -> set[int]:

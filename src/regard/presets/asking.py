@@ -34,8 +34,12 @@ ANSWERS = TrainingConfig(
     validate_every=1000,
     metric="accuracy",
     patience=0,
+    guided_layer=0,
 )
-"""How those that answer questions are trained: 128 pictures a batch, with eight questions about each."""
+"""How those that answer questions are trained: 128 pictures a batch, with eight questions about each.
+
+Where looks are guided (training.guided), it is those of the first layer: what names have found, later layers compare.
+"""
 OBJECTS = replace(ANSWERS, learning_rate=1e-3, warmup=300, steps=6000, metric="ap")
 """How detectors are trained."""
 CELLS = ImageConfig("resnet", size=64, width=128, stages=3, units=2, positions="sinusoidal", feed_forward=256)

@@ -25,9 +25,9 @@ class Hard(Focus):
 
     `baseline` is that `b`: a parameter, so that checkpoints keep it, which training moves by `update`. To make the
     gradient less noisy still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn,
-    and its log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone do
-    not find where to look while the words do not yet depend on it. In evaluation it looks at the most probable position
-    and tells the loss nothing.
+    and its log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone
+    hardly find where to look while the words do not yet depend on it. In evaluation it looks at the most probable
+    position and tells the loss nothing.
     Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
     no state; and the soft steps before the first draw.
     """
@@ -54,8 +54,9 @@ class Hard(Focus):
         soft = logs.exp().masked_fill(~allowed, 0.0)
         drawn = one_hot(greatest(logs.detach() + gumbel_noise(logs), allowed), allowed, logs)
         batch, _, steps, _ = scores.shape
-        chance = self.soft_chance + (1.0 - self.soft_chance) * (self.steps < self.soft_first)
-        is_soft = torch.rand(batch, 1, steps, 1, device=scores.device) < chance
+        is_soft = torch.rand(batch, 1, steps, 1, device=scores.device) < self.soft_chance
+        if self.soft_first:
+            is_soft = is_soft | (self.steps < self.soft_first)
         return Focused(
             torch.where(is_soft, soft, drawn).to(scores.dtype),
             (drawn * logs).masked_fill(is_soft, 0.0).sum(dim=-1),

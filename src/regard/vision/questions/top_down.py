@@ -103,8 +103,15 @@ def _attention(config: AttentionConfig, query_width: int, state_width: int) -> A
     if config.heads > 1 or config.project:
         query = key = config.head_width or -(-query_width // config.heads)
         heads = Heads(query_width, state_width, config.heads, config.heads, query, query_width)
-    hard = {"soft_chance": config.soft_chance, "soft_first": config.soft_first}
-    sizes = Sizes(query, key, config.heads, config.heads, config.width, **hard)
+    sizes = Sizes(
+        query,
+        key,
+        config.heads,
+        config.heads,
+        config.width,
+        soft_chance=config.soft_chance,
+        soft_first=config.soft_first,
+    )
     score, reach, focus = GatedTanhScore(sizes), reaches["global"](sizes), focuses[config.focus](sizes)
     width = state_width if heads is None else query_width
     return Attention(AttentionParts(score, reach, focus, width, heads, temperature=config.temperature))
