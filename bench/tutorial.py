@@ -112,6 +112,7 @@ def main() -> None:
     wanted = set(filter(None, options.sections.split(",")))
     with tempfile.TemporaryDirectory() as empty:
         folder = options.folder or Path(empty)
+        folder.mkdir(parents=True, exist_ok=True)
         for place, part in enumerate(parts):
             name = SECTION.match(part)
             if not wanted or (name is not None and name["name"] in wanted):
