@@ -181,6 +181,8 @@ class ImageConfig:
     """patches: rows and columns of pixels in one."""
     positions: str = "none"
     """How a cell knows where it lies: none, or one of regard list grids."""
+    contents: float = 0.0
+    """Normalise what a cell holds to so much of unit variance before its place is added; 0: leave it as it is."""
     layers: int = 0
     """Transformer layers in which cells look at each other, by model.self_attention."""
     feed_forward: int = 512

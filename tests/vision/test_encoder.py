@@ -28,6 +28,7 @@ VIT = replace(PATCHES, layers=2, feed_forward=29, positions="learned", pooling="
 IMAGES = {
     "resnet": RESNET,
     "resnet, positions": replace(RESNET, positions="sinusoidal", stages=2, units=2, standardised=True),
+    "resnet, contents": replace(RESNET, positions="sinusoidal", contents=0.25),
     "resnet, layers": replace(RESNET, positions="sinusoidal", layers=2),
     "resnet, batch": replace(RESNET, normalise="batch", block="soft-mask"),
     "patches": PATCHES,
@@ -242,6 +243,14 @@ def test_a_vision_transformer_is_the_paper_s_with_torch_s_attention():
     encoded = encoder(image)
     torch.testing.assert_close(encoded.summary[:, 0], y[:, 0])
     torch.testing.assert_close(encoded.states, y[:, 1:])
+
+
+def test_contents_are_as_strong_as_they_are_told_to_be_and_places_are_added_whole():
+    image = replace(RESNET, positions="sinusoidal", contents=0.25)
+    encoder = made(image)
+    held = encoder(drawn(B, 3, 12, 12)).states - encoder.position(encoder.stem.grid)
+    torch.testing.assert_close(held.mean(dim=-1), torch.zeros_like(held[..., 0]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(held.std(dim=-1, correction=0), torch.full_like(held[..., 0], 0.25), atol=1e-3, rtol=0)
 
 
 def test_gradients_reach_the_image():

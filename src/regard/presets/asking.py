@@ -84,7 +84,7 @@ def asker() -> Config:
         attention=_looks(8),
         self_attention=_looks(8),
         positions="sinusoidal",
-        image=replace(CELLS, layers=2),
+        image=replace(CELLS, contents=0.25),
         questions=QuestionsConfig("cross", summed=True),
     )
     return _of_task("answer", ANSWERS, model)
@@ -119,7 +119,7 @@ def _small(config: Config) -> Config:
         decoder=replace(model.decoder, layers=2, width=64, feed_forward=128),
         attention=replace(attention, heads=4, width=64),
         self_attention=_looks(4),
-        image=replace(model.image, size=32, width=64, units=1, layers=1, feed_forward=128),
+        image=replace(model.image, size=32, width=64, units=1, layers=min(model.image.layers, 1), feed_forward=128),
         questions=replace(model.questions, fusion=128),
         detection=replace(model.detection, mask_channels=8),
     )

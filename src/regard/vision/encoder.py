@@ -1,10 +1,12 @@
 """The image encoder: a stem that makes cells, positions, and layers in which cells look at each other."""
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from regard.attention.build import check_pruned
 from regard.config import EncoderConfig, ImageConfig, ModelConfig
@@ -45,7 +47,9 @@ class ImageEncoder(Encoder):
         z'_l = \mathrm{MSA}(LN(z_{l-1})) + z_{l-1} \qquad z_l = \mathrm{MLP}(LN(z'_l)) + z'_l \qquad y = LN(z_L^0)
 
     The summary, `y`, is the class token's last state, or the mean of the cells'. The class token is no state: decoders
-    look at cells alone. Differs from the paper: see `LearnedGrid`; any score, reach and focus of model.self_attention.
+    look at cells alone. `model.image.contents` keeps what cells hold from drowning where they lie: what is to compare
+    two places has to find them in one sum with all else. Differs from the paper: see `LearnedGrid`; any score, reach
+    and focus of model.self_attention.
     """
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
@@ -55,6 +59,7 @@ class ImageEncoder(Encoder):
         self.summary = Summary("", layers=1, width=config.width)
         self.stem = stems[config.kind](config)
         grid = self.stem.grid
+        self.contents = config.contents
         self.position = None if config.positions == NONE else grids[config.positions](grid, config.width)
         self.dropout = dropout
         self.class_token = nn.Parameter(torch.zeros(config.width)) if config.pooling == "class" else None
@@ -88,6 +93,8 @@ class ImageEncoder(Encoder):
 
     def _read(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> tuple[Encoded, Grid]:
         states, real, grid = self.stem(source, mask)
+        if self.contents:
+            states = erase(self.contents * functional.layer_norm(states, states.shape[-1:]), real)
         if self.position is not None:
             states = erase(states + self.position(grid).to(states.dtype), real)
         if self.class_token is not None:
@@ -133,6 +140,8 @@ def check_encoder(model: ModelConfig) -> ImageConfig:
             "model.image.pooling=class has a token look at the cells in every layer, and model.image.layers is 0: "
             "give it layers, or take model.image.pooling=mean."
         )
+    if not 0 <= config.contents < math.inf:
+        raise ConfigError(f"model.image.contents must be 0 or more, got {config.contents}.")
     if config.kind != "regions" and config.size < 1:
         raise ConfigError(f"model.image.size must be at least 1, got {config.size}.")
     if config.layers and model.self_attention.focus == "hard":
