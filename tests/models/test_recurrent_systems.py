@@ -4,6 +4,7 @@ One sentence at a time, one step at a time, one weight matrix at a time, in floa
 """
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -610,3 +611,12 @@ def test_packing_is_torch_s_own():
     ours = pack(states, lengths)
     theirs = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
     assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True))
+
+
+def test_the_attentional_vector_of_luong_starts_larger_than_glorot():
+    """It is read off states that start small; what else reads them keeps Glorot's bound."""
+    torch.manual_seed(1)
+    decoder = build_model(preset("luong2015-small").model, 50, 50).decoder
+    for weight, times in ((decoder.readout.W_c.weight, 4), (decoder.fed_inputs.weight, 1)):
+        bound = times * math.sqrt(6 / sum(weight.shape))
+        assert 0.98 * bound < weight.abs().max() <= bound

@@ -10,10 +10,11 @@ from torch import nn
 
 from regard.attention.base import Sizes
 from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig, QuestionsConfig
+from regard.data.batching import draw_each
 from regard.errors import ConfigError, DataError, ModelError
 from regard.vision.build import build_answerer
 from regard.vision.questions.base import Answerer, Asking, answerers
-from regard.vision.questions.batch import Question, QuestionSet, draw_questions
+from regard.vision.questions.batch import Question, QuestionSet
 from regard.vision.questions.gated import GatedTanhScore
 from regard.vision.questions.scoring import (
     QuestionScores,
@@ -311,7 +312,7 @@ def test_batches_lose_nothing():
 def test_chosen_batches_have_one_shape():
     some = material()
     raw = np.array([7, 3, 5])
-    rows = draw_questions(some.asked.starts, np.array([2, 0]), 3, raw)
+    rows = draw_each(some.asked.starts, np.array([2, 0]), 3, raw)
     assert rows.tolist() == [2, 2, 2, 1, 0, 1]  # by the random numbers within a picture, and round again
     batch = some.chosen(rows, 3)
     assert batch.about is None

@@ -248,6 +248,18 @@ def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str
     return _beside(cache, rows, source, source_mask).to(device)
 
 
+def draw_each(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """Draw so many captions of each of some pictures, or questions about it, and return their numbers.
+
+    Some are drawn twice only where there are fewer. `raw` has a random number for each there is; those of a picture
+    lie from its start to the next one's, and there is at least one.
+    """
+    counts = np.diff(starts)
+    order = np.lexsort((raw, np.repeat(np.arange(len(counts)), counts)))  # shuffled within each picture
+    places = starts[pictures][:, None] + np.arange(each) % counts[pictures][:, None]
+    return np.asarray(order[places].ravel(), np.int64)
+
+
 def make_picture_batch(cache: TokenCache, rows: NDArray[Any], pictures: NDArray[Any]) -> Batch:
     """Put what is said in rows of a cache beside the pictures that it is said of: pixels, or features of regions.
 

@@ -10,7 +10,7 @@ import torch
 
 from regard.config import Config, TrainingConfig
 from regard.data.arrays import ArrayCache, Arrays
-from regard.data.batching import PICTURE, BatchOrder
+from regard.data.batching import PICTURE, BatchOrder, draw_each
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
 from regard.data.questions import AskedWords, covered_cells, named_things, questions_of
@@ -22,7 +22,7 @@ from regard.training.objective import Made
 from regard.training.progress import Reporter
 from regard.vision.positions import Grid
 from regard.vision.questions.base import Answerer
-from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet, draw_questions
+from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import question_loss, score_questions
 from regard.vision.stem import stems
 
@@ -100,7 +100,7 @@ def draw_order(train: QuestionSet, batch_tokens: int, each: int, seed: int, epoc
     order = BatchOrder(np.full(len(asked), PICTURE), np.ones(len(asked)), batch_tokens, seed).batches(epoch)
     raw = np.random.PCG64([seed % 2**64, epoch, each]).random_raw(train.count)
     starts = np.asarray(train.asked.starts)
-    rows = draw_questions(starts, asked[np.concatenate(order)], each, raw)
+    rows = draw_each(starts, asked[np.concatenate(order)], each, raw)
     return np.split(rows, np.cumsum([each * len(some) for some in order])[:-1])
 
 

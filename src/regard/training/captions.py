@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from regard.config import Config, DecodingConfig
-from regard.data.batching import PICTURE, Batch, BatchOrder, make_picture_batch
+from regard.data.batching import PICTURE, Batch, BatchOrder, draw_each, make_picture_batch
 from regard.data.cache import TokenCache
 from regard.data.picture_cache import Captions, PictureCache
 from regard.data.pictures import Pictures, held_out, open_pictures
@@ -25,7 +25,6 @@ from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 from regard.training.material import CACHE, Material, Rows
 from regard.training.progress import Reporter
-from regard.vision.questions.batch import draw_questions
 
 LONGEST = 0.99
 """Captions may be as long as those of this part of the training corpus, whatever `decoding.max_length` says."""
@@ -93,7 +92,7 @@ class Described:
         counts = np.bincount(self.pictures.numbers, minlength=len(self.pictures))
         starts, told = np.concatenate(([0], np.cumsum(counts))), np.flatnonzero(counts)
         raw = np.random.PCG64([seed % 2**64, epoch, each]).random_raw(len(self.tokens))
-        rows = draw_questions(starts, told, each, raw).reshape(-1, each)
+        rows = draw_each(starts, told, each, raw).reshape(-1, each)
         longest = np.asarray(self.tokens.target_lengths)[rows].max(axis=1)
         order = BatchOrder(np.full(len(rows), PICTURE), longest, batch_tokens // each, seed, few_shapes)
         return [rows[some].ravel() for some in order.batches(epoch)]

@@ -245,17 +245,6 @@ class QuestionSet:
         )
 
 
-def draw_questions(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """Draw so many questions about each of some pictures, some twice only where there are fewer; return their numbers.
-
-    `raw` has a random number for each question there is. There must be at least one about each picture.
-    """
-    counts = np.diff(starts)
-    order = np.lexsort((raw, np.repeat(np.arange(len(counts)), counts)))  # shuffled within each picture
-    places = starts[pictures][:, None] + np.arange(each) % counts[pictures][:, None]
-    return np.asarray(order[places].ravel(), np.int64)
-
-
 def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
     padded = np.full((len(sentences), max(map(len, sentences))), PAD, np.int32)
     for row, sentence in zip(padded, sentences, strict=True):
