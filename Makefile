@@ -52,7 +52,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(INSTALLED): $(RUNTIME)
 	@echo "Installing what the tests need into $(VENV) (once) ..."
-	@$(PIP) '.[plot,serve,tensorboard,dev]'
+	@$(PIP) '.[plot,serve,export,tensorboard,dev]'
 	@touch $@
 
 clean:

@@ -40,6 +40,7 @@ ORDER = (
     "compare",
     "demo",
     "serve",
+    "export",
     "cli",
 )
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich", "fastapi", "uvicorn")

@@ -15,8 +15,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 SOURCE = Path(regard.__file__).parent
 CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
-EXTRAS = ("plot", "serve", "tensorboard", "vision")
-IMPORTED_AS = {"pillow": "PIL", "fastapi-offline": "fastapi_offline"}
+EXTRAS = ("export", "plot", "serve", "tensorboard", "vision")
+IMPORTED_AS = {"pillow": "PIL", "fastapi-offline": "fastapi_offline", "onnx-ir": "onnx_ir"}
 
 
 def names(requirements):
@@ -56,7 +56,8 @@ def test_all_that_is_imported_is_required_and_all_that_is_required_is_imported()
 
 def test_extras_are_imported_only_where_they_are_needed():
     extras = set().union(*(names(PROJECT["optional-dependencies"][extra]) for extra in EXTRAS))
-    for path in set(SOURCE.rglob("*.py")) - set((SOURCE / "serve").iterdir()):  # a server is nothing without them
+    nothing_without = {*(SOURCE / "serve").iterdir(), *(SOURCE / "export").iterdir()}
+    for path in set(SOURCE.rglob("*.py")) - nothing_without:
         assert not third_party(path, at_import=True) & extras, path
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from regard import __version__
 
 PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "typer", "rich")
-EXTRAS = {"matplotlib": "plot", "tensorboard": "tensorboard", "fastapi": "serve"}
+EXTRAS = {"matplotlib": "plot", "tensorboard": "tensorboard", "fastapi": "serve", "onnxruntime": "export"}
 
 
 class Finding(NamedTuple):

@@ -35,12 +35,17 @@ def masked_softmax(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]
     return weights.masked_fill(forbidden, 0.0).to(scores.dtype)
 
 
+def is_known(values: Tensor) -> bool:
+    """Say whether the host may ask for these numbers and go by them: on a CPU, but not while a graph is exported."""
+    return values.device.type == "cpu" and not torch.compiler.is_exporting()
+
+
 def erase(states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
     """Put zeros where nothing is real, whatever stood there, and let no gradient come from there.
 
     On a CPU only what is padding is touched, and nothing where there is none; a GPU would have to be waited for.
     """
-    if mask.device.type != "cpu":
+    if not is_known(mask):
         return states.masked_fill(~mask[..., None], 0.0)
     padding = (~mask).flatten().nonzero()[:, 0]
     if not len(padding):

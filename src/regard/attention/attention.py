@@ -31,7 +31,7 @@ from regard.attention.score.dot import Dot
 from regard.attention.score.general import General
 from regard.attention.score.scaled_dot import ScaledDot
 from regard.loops import current, mixed
-from regard.masks import erase, exact
+from regard.masks import erase, exact, is_known
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
@@ -62,6 +62,12 @@ class _Looked(NamedTuple):
     context: Float[Tensor, "B H T V"]
     weights: Float[Tensor, "B H T S"] | None
     focused: Focused | None = None
+
+    @property
+    def told(self) -> Float[Tensor, "B H T S"] | None:
+        """What a loss is told of: the weights, or what they were drawn from."""
+        drawn_from = None if self.focused is None else self.focused.chances
+        return self.weights if self.weights is None or drawn_from is None else drawn_from
 
 
 class Attention(nn.Module):
@@ -132,24 +138,24 @@ class Attention(nn.Module):
         one after the other, for each of a memory that a steady attention looks at.
         """
         carry = Carry() if carry is None else carry
-        if len(query) > len(memory.mask):
+        if query.shape[0] > memory.mask.shape[0]:
             return self._together(query, memory, carry, look)
         if self.one_by_one:
             return self._one_by_one(query, memory, carry)
         looked = self._look(query, memory, carry, look)
         after = Carry(carry.position + query.shape[1])
-        return Attended(self._join(looked.context), _in_order(looked.weights), after, _extras(looked.focused))
+        return Attended(self._join(looked.context), _in_order(looked.told), after, _extras(looked.focused))
 
     def _together(self, query: Float[Tensor, "R T Q"], memory: Memory, carry: Carry, look: bool) -> Attended:
         """Let all rows that look at the same memory look at once; where a query stands makes no difference there."""
         steps = query.shape[1]
-        attended: Attended = self(query.reshape(len(memory.mask), -1, query.shape[2]), memory, carry, look)
+        attended: Attended = self(query.reshape(memory.mask.shape[0], -1, query.shape[2]), memory, carry, look)
         weights = (
             None
             if attended.weights is None
-            else attended.weights.reshape(len(query), steps, *attended.weights.shape[2:])
+            else attended.weights.reshape(query.shape[0], steps, *attended.weights.shape[2:])
         )
-        return Attended(attended.context.reshape(len(query), steps, -1), weights, Carry(carry.position + steps))
+        return Attended(attended.context.reshape(query.shape[0], steps, -1), weights, Carry(carry.position + steps))
 
     def _one_by_one(self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry) -> Attended:
         batch, size = memory.mask.shape
@@ -169,7 +175,7 @@ class Attention(nn.Module):
             place = None if looked.focused is None else looked.focused.place
             last = weights if place is None else place[:, :, 0]
             carry = Carry(carry.position + 1, last, carry.covered + weights)
-            attended.append(Attended(looked.context, looked.weights, carry, extras))
+            attended.append(Attended(looked.context, looked.told, carry, extras))
         return Attended(
             self._join(torch.cat([one.context for one in attended], dim=2)),
             torch.cat([_in_order(one.weights) for one in attended], dim=1),  # type: ignore[misc]
@@ -187,7 +193,7 @@ class Attention(nn.Module):
             memory = memory._replace(keys=keys)
         if isinstance(self.reach, LocalReach):
             return self._look_around(query, queries, memory, carry, look)
-        if isinstance(self.focus, Monotonic) and not self.training:
+        if isinstance(self.focus, Monotonic) and not self.training and not torch.compiler.is_exporting():
             return self._look_onward(queries, memory, carry)
         if not look and self._is_step(queries, memory, carry):
             return self._look_in_step(queries, memory)
@@ -198,7 +204,8 @@ class Attention(nn.Module):
         additive = not look and self._additive(carry) and fused.usable(queries, memory.keys)
         if additive and isinstance(self.score, HiddenLayer):
             return self._look_additively(self.score, queries, memory, carry)
-        if isinstance(carry.position, Tensor):  # no reach is short where the host does not know how far it is
+        # No reach is short where the host does not know how far it is, or how long sequences are.
+        if isinstance(carry.position, Tensor) or torch.compiler.is_exporting():
             return self._look_at_all(queries, memory, carry)
         cuts = self.reach.blocks(carry.position, queries.shape[2], memory.mask.shape[1], queries.device)
         if not cuts:
@@ -212,7 +219,7 @@ class Attention(nn.Module):
         if not self.reach.sees_all or self._adds_positions():
             at = places(carry.position, steps, queries.device)
             pair = at, torch.arange(memory.mask.shape[1], device=queries.device)[None]
-            pairs = self.reach.allowed(*pair)
+            pairs = self.reach.allowed_in_all(*pair)
             allowed = allowed if pairs is None else allowed & pairs
         scores = self.score(queries, repeat(memory.keys, heads))
         focused = self._focused(scores, queries, pair, allowed, carry)
@@ -256,6 +263,9 @@ class Attention(nn.Module):
         if look:
             empty = focused.weights.new_zeros(batch, heads, steps, size)
             whole = empty.scatter_add(-1, where.expand_as(focused.weights), focused.weights)
+            if focused.chances is not None:
+                chances = empty.scatter_add(-1, where.expand_as(focused.weights), focused.chances)
+                focused = focused._replace(chances=chances)
         return _Looked(self._with_places(context, focused, (at, where)), whole, focused)
 
     def _focused(
@@ -305,7 +315,6 @@ class Attention(nn.Module):
     ) -> _Looked:
         """Look at each query's own window: its keys are gathered, and the rest is never computed."""
         assert isinstance(self.reach, LocalReach)
-        assert isinstance(carry.position, int)
         batch, heads, steps, _ = queries.shape
         positions, allowed, factor = self.reach.window(query, memory.mask, carry.position)
         positions = positions.clamp(0, memory.mask.shape[1] - 1)
@@ -313,18 +322,25 @@ class Attention(nn.Module):
         keys, values = (repeat(pick(part, positions), heads) for part in memory[:2])
         asked = queries.transpose(1, 2).flatten(0, 1)[:, :, None]
         focused = self.focus(self._cooled(self.score(asked, keys)), allowed.flatten(0, 1)[:, None, None])
-        weights = focused.weights if factor is None else focused.weights * factor.flatten(0, 1)[:, None, None]
+        scale = 1.0 if factor is None else factor.flatten(0, 1)[:, None, None]
+        weights, chances = focused.weights * scale, focused.chances
         context = (weights @ values)[:, :, 0].unflatten(0, (batch, steps)).transpose(1, 2)
         whole = None
         if look:
             wide = positions[:, :, None].expand(-1, -1, heads, -1)
             empty = weights.new_zeros(batch, steps, heads, memory.mask.shape[1])
-            whole = empty.scatter_add(-1, wide, weights[:, :, 0].unflatten(0, (batch, steps))).transpose(1, 2)
-        told = [
+
+            def spread(part: Float[Tensor, "N H 1 W"]) -> Float[Tensor, "B H T S"]:
+                laid: Tensor = empty.scatter_add(-1, wide, part.reshape(batch, steps, heads, -1))
+                return laid.transpose(1, 2)
+
+            whole = spread(weights)
+            chances = None if chances is None else spread(chances * scale)
+        log_prob, entropy = (
             None if part is None else part[:, :, 0].unflatten(0, (batch, steps)).transpose(1, 2)
             for part in (focused.log_prob, focused.entropy)
-        ]
-        return _Looked(context, whole, Focused(weights, *told))
+        )
+        return _Looked(context, whole, Focused(weights, log_prob, entropy, chances=chances))
 
     def _picks(self) -> bool:
         """Whether queries look at keys and values that are picked for them."""
@@ -345,12 +361,12 @@ class Attention(nn.Module):
             allowed = allowed if pairs is None else allowed & pairs
         keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
         # A GPU would have to be waited for to know.
-        if device.type == "cpu" and allowed.all():
+        if is_known(allowed) and allowed.all():
             return _Looked(_scaled_dot_product(queries, keys, values, None), None)
         # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
         some = allowed.any(dim=-1, keepdim=True)
         seen = _scaled_dot_product(queries, keys, values, allowed | ~some)
-        return _Looked(seen if device.type == "cpu" and some.all() else seen.masked_fill(~some, 0.0), None)
+        return _Looked(seen if is_known(some) and some.all() else seen.masked_fill(~some, 0.0), None)
 
     def _additive(self, carry: Carry) -> bool:
         """Whether the fused additive attention computes the same, with a score that it knows."""

@@ -61,7 +61,8 @@ class Attended(NamedTuple):
 
     context: Float[Tensor, "B T V"]
     weights: Float[Tensor, "B T H S"] | None
-    """None where they were not asked for and need not exist."""
+    """None where they were not asked for and need not exist. Where hard attention drew, what it drew from: a loss of
+    weights then has a gradient, and the context is that of the draw all the same."""
     carry: Carry
     extras: Extras = Extras()
 
@@ -169,6 +170,10 @@ class Reach(nn.Module):
         """
         return keys <= queries[:, None] if self.causal else None
 
+    def allowed_in_all(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"]) -> Bool[Tensor, "T N"] | None:
+        """Say which of these positions may look at which, in any of the cuts."""
+        return self.allowed(queries, keys)
+
 
 class Window(NamedTuple):
     """The keys around a centre, for each query its own."""
@@ -187,7 +192,7 @@ class LocalReach(Reach):
     of_another = True
 
     @abstractmethod
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
         """Find the window of each query; the query is the whole one, before it is split into heads."""
 
 
@@ -199,6 +204,8 @@ class Focused(NamedTuple):
     entropy: Float[Tensor, "B H T"] | None = None
     place: Float[Tensor, "B H T S"] | None = None
     """Where the next look goes on from, where that is not the weights (monotonic)."""
+    chances: Float[Tensor, "B H T S"] | None = None
+    """What weights were drawn from, where they were (hard attention in training)."""
 
 
 class Focus(nn.Module, ABC):

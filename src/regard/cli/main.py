@@ -23,6 +23,7 @@ from regard.cli.demo import demo
 from regard.cli.detect import detect
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export
 from regard.cli.list import list_parts
 from regard.cli.serve import serve
 from regard.cli.train import train
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "align": align,
     "compare": compare,
     "serve": serve,
+    "export": export,
     "list": list_parts,
     "data": data,
     "doctor": doctor,

@@ -62,6 +62,10 @@ def run_network(network: nn.GRU | nn.LSTM, sequence: Any, state: Any = None) -> 
     On a GPU, autocast would run it in float16 whatever was asked for, and nothing here scales a loss for that: there it
     is run as its weights are.
     """
+    if torch.compiler.is_exporting():
+        from regard.layers.padded import read_padded
+
+        return read_padded(network, sequence, state=state)
     if not (sequence.data.is_cuda and torch.is_autocast_enabled("cuda")):
         return network(sequence, state)
     with torch.autocast("cuda", enabled=False):

@@ -1,6 +1,6 @@
 """The recurrent encoder: reads the source in one direction or two, any number of layers deep."""
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard.config import EncoderConfig, ModelConfig
 from regard.layers.cells import cells, run_network
 from regard.layers.dropout import Dropout
+from regard.layers.padded import read_padded
 from regard.models.protocol import Encoded, Encoder, Summary
 from regard.models.registries import encoders
 from regard.shapes import Bool, Float, Int, Tensor
@@ -57,8 +58,7 @@ class RecurrentEncoder(Encoder):
         states, finals = embedded, []
         for depth, layer in enumerate(self.layers):
             entering = states if depth == 0 else self.dropout(states)
-            outputs, final = run_network(cast(nn.LSTM, layer), pack(entering, lengths))
-            states = unpack(outputs, mask.shape[1])
+            states, final = read(cast(nn.LSTM, layer), entering, lengths)
             if self.residual and depth >= self.residual_from:
                 states = states + entering
             finals.append(final if isinstance(final, tuple) else (final,))
@@ -69,6 +69,14 @@ class RecurrentEncoder(Encoder):
     def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
         """Make one vector of the final states of a layer's directions."""
         return final.transpose(0, 1).flatten(1)
+
+
+def read(network: nn.GRU | nn.LSTM, states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> tuple[Tensor, Any]:
+    """Run a network over rows of these lengths: what it yields at each place, and its final states."""
+    if torch.compiler.is_exporting():
+        return read_padded(network, states, lengths)
+    outputs, final = run_network(network, pack(states, lengths))
+    return unpack(outputs, states.shape[1]), final
 
 
 def pack(states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSequence:

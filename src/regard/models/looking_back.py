@@ -52,7 +52,7 @@ class LookingBackDecoder(RecurrentDecoder):
     def start(self, encoded: Encoded) -> RecurrentState:
         """Start with an empty past."""
         state = super().start(encoded)
-        nothing = encoded.states.new_zeros(len(encoded.states), self.own.context_width)
+        nothing = encoded.states.new_zeros(encoded.states.shape[0], self.own.context_width)
         return state._replace(past=(Past(None, nothing),))
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
@@ -76,7 +76,7 @@ class LookingBackDecoder(RecurrentDecoder):
     def _look_back(self, top: Float[Tensor, "B 1 D"], past: Past) -> tuple[Tensor, Past, Extras]:
         """Look with one state at those before it, and add it to them."""
         if past.memory is None:
-            real = torch.ones(len(top), 1, dtype=torch.bool, device=top.device)
+            real = torch.ones(top.shape[0], 1, dtype=torch.bool, device=top.device)
             return past.seen[:, None], Past(self.own.remember(top, real), past.seen), Extras()
         attended: Attended = self.own(top, past.memory, Carry(past.memory.mask.shape[1] - 1), False)
         after = Past(self.own.extend(past.memory, top), attended.context[:, 0])

@@ -59,7 +59,7 @@ class LSTMNCell(nn.Module):
         if state is not None:
             assert state.memory is not None
             memory = self.look.extend(None, state.hidden, state.memory)
-        return Past(memory, like.new_zeros(len(like), self.width))
+        return Past(memory, like.new_zeros(like.shape[0], self.width))
 
     def forward(
         self,
@@ -69,7 +69,7 @@ class LSTMNCell(nn.Module):
         transferred: Float[Tensor, "B D"] | None = None,
     ) -> Stepped:
         """Take one step with an input and its side of the gates, and write the new state on the tapes."""
-        hidden = memory = past.seen.new_zeros(len(x), self.width)
+        hidden = memory = past.seen.new_zeros(x.shape[0], self.width)
         extras = Extras()
         if past.memory is not None:
             query = torch.cat([x, past.seen], dim=-1)[:, None]

@@ -72,7 +72,7 @@ class TapeAttention(nn.Module):
 
     def extend(self, memory: Memory | None, hidden: Float[Tensor, "B D"], memories: Float[Tensor, "B D"]) -> Memory:
         """Write one place more on both tapes; None is an empty tape."""
-        real = torch.ones(len(hidden), 1, dtype=torch.bool, device=hidden.device)
+        real = torch.ones(hidden.shape[0], 1, dtype=torch.bool, device=hidden.device)
         first = 0 if memory is None else memory.mask.shape[1]
         new = self.remember(hidden[:, None], memories[:, None], real, first)
         return new if memory is None else memory.extended(new)

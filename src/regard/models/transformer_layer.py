@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import nn
 from torch.nn import functional
 
@@ -156,7 +157,7 @@ class DecoderLayer(nn.Module):
         return LayerStepped(outputs, state, weights, add_extras(told))
 
     def _remember(self, entering: Float[Tensor, "B T D"], past: Memory | None, position: Place) -> Memory:
-        if past is not None and isinstance(position, Tensor):
+        if past is not None and isinstance(position, Tensor) and not torch.compiler.is_exporting():
             return self.self_attention.enter(past, entering, position)
         if past is not None:
             return self.self_attention.extend(past, entering)

@@ -98,8 +98,8 @@ class ImageEncoder(Encoder):
         if self.position is not None:
             states = erase(states + self.position(grid).to(states.dtype), real)
         if self.class_token is not None:
-            token = self.class_token.to(states.dtype).expand(len(states), 1, -1)
-            states, real = torch.cat([token, states], dim=1), torch.cat([real.new_ones(len(real), 1), real], dim=1)
+            token = self.class_token.to(states.dtype).expand(states.shape[0], 1, -1)
+            states, real = torch.cat([token, states], dim=1), torch.cat([real.new_ones(real.shape[0], 1), real], dim=1)
         states = self.dropout(states)
         for layer in self.layers:
             states = layer(states, real)

@@ -26,8 +26,8 @@ class Hard(Focus):
     `baseline` is that `b`: a parameter, so that checkpoints keep it, which training moves by `update`. To make the
     gradient less noisy still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn,
     and its log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone
-    hardly find where to look while the words do not yet depend on it. In evaluation it looks at the most probable
-    position and tells the loss nothing.
+    hardly find where to look while the words do not yet depend on it. Whoever knows better (`training.guided`) finds
+    the `alpha` in `chances`. In evaluation it looks at the most probable position and tells the loss nothing.
     Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
     no state; and the soft steps before the first draw.
     """
@@ -61,6 +61,7 @@ class Hard(Focus):
             torch.where(is_soft, soft, drawn).to(scores.dtype),
             (drawn * logs).masked_fill(is_soft, 0.0).sum(dim=-1),
             -(soft * logs).sum(dim=-1),
+            chances=soft.to(scores.dtype),
         )
 
     @torch.no_grad()

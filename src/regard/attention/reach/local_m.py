@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import LocalReach, Sizes, Window, reaches
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
 
 @reaches.register("local-m")
@@ -21,9 +21,9 @@ class LocalM(LocalReach):
         super().__init__(sizes)
         self.width = sizes.window
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
         """The places around the query's own."""
-        at = torch.arange(first, first + query.shape[1], device=query.device)
+        at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         centre = torch.minimum(at[None], last.clamp(min=0))
         positions = centre[..., None] + torch.arange(-self.width, self.width + 1, device=query.device)

@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.attention.base import LocalReach, Sizes, Window, reaches
 from regard.attention.reach.local_m import real
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Place, Tensor
 
 
 @reaches.register("local-p")
@@ -28,7 +28,7 @@ class LocalP(LocalReach):
         self.W_p = nn.Linear(width, width, bias=False)
         self.v_p = nn.Linear(width, 1, bias=False)
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
         """The places around the predicted one, and the Gaussian."""
         told = self.v_p(torch.tanh(self.W_p(query)))
         # In float32 at least: half precision does not know one position from the next.

@@ -37,3 +37,7 @@ class Strided(Reach):
         near = back.abs() < self.stride
         chosen = near if cut == 0 else ~near & (back % self.stride == 0)
         return chosen & (back >= 0) if self.causal else chosen
+
+    def allowed_in_all(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"]) -> Bool[Tensor, "T N"]:
+        """Both cuts are one."""
+        return self.allowed(queries, keys) | self.allowed(queries, keys, 1)

@@ -73,7 +73,7 @@ class Detector(nn.Module):
         states = encoded.states
         width = self.W_p.in_features // 2
         states = states + self.W_p(waves(cells, width).to(self.W_p.weight.dtype))
-        holds, boxes = (part.expand(len(images), *part.shape) for part in self.queries.start())
+        holds, boxes = (part.expand(images.shape[0], *part.shape) for part in self.queries.start())
         logits, found, weights = [], [], []
         for layer in self.layers:
             memory = layer.look.remember(states, encoded.mask)

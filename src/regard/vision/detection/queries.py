@@ -223,7 +223,7 @@ class LearnedQueries(Queries):
 
     def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
         """Return the learned vectors, wherever boxes are."""
-        return self.place.expand(len(boxes), -1, -1)
+        return self.place.expand(boxes.shape[0], -1, -1)
 
     def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
         """Read a box from what is told alone."""

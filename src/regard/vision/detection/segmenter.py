@@ -52,13 +52,13 @@ class Segmenter(nn.Module):
         self, image: Float[Tensor, "B C h w"], found: Detected, rows: Int[Tensor, " P"], which: Int[Tensor, " P"]
     ) -> Float[Tensor, "P h w"]:
         """Return logits of the masks of P queries: query `which[p]` of image `rows[p]`."""
-        if not len(rows):
+        if not rows.shape[0]:
             return image.new_zeros(0, *image.shape[2:])
         maps = self.attend(found)[rows, which].transpose(1, 2)  # P S H
         asked = found.features[rows, which]
         below = functional.relu(self.W_s(found.states))[rows] + self.W_x(asked)[:, None]
         below = torch.cat([below, maps.to(below.dtype) * maps.shape[1] ** 0.5], dim=-1)
-        features = self.enter(below.transpose(1, 2).reshape(len(below), -1, *found.grid))
+        features = self.enter(below.transpose(1, 2).reshape(below.shape[0], -1, *found.grid))
         finer = [image]
         for part in self.fine:
             finer.append(part(finer[-1]))

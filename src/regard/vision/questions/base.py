@@ -95,7 +95,7 @@ class Answerer(nn.Module, ABC):
         """Return for each question what its whole image is: all there is without attention."""
         summary = encoded.summary[:, -1:]
         if asking.about is None:
-            return summary.repeat_interleave(len(asking.tokens) // len(summary), dim=0)
+            return summary.repeat_interleave(asking.tokens.shape[0] // summary.shape[0], dim=0)
         return summary[asking.about]
 
     @abstractmethod
@@ -120,7 +120,7 @@ def check(source: Float[Tensor, "B ..."], asking: Asking) -> None:
         got = ", ".join("×".join(map(str, part.shape)) for part in asking if part is not None)
         raise ModelError(f"Questions are tokens N×T, a mask N×T and the image of each, N; got {got}.")
     if about is None:
-        if not len(source) or len(tokens) % len(source):
+        if not source.shape[0] or tokens.shape[0] % source.shape[0]:
             raise ModelError(
                 f"{len(tokens)} questions cannot be as many of each of {len(source)} images: say which each is about."
             )

@@ -66,7 +66,7 @@ class TopDown(Answerer):
         weights: Tensor | None
         if self.attention is None:
             seen = self.whole(encoded, asking)
-            weights = seen.new_zeros(len(seen), 1, 0, 1, encoded.mask.shape[1])
+            weights = seen.new_zeros(seen.shape[0], 1, 0, 1, encoded.mask.shape[1])
         else:
             memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
             attended: Attended = self.attention(question, memory, look=look)
@@ -79,11 +79,11 @@ class TopDown(Answerer):
     def _read(self, tokens: Tensor, mask: Bool[Tensor, "N T"]) -> Float[Tensor, "N 1 D"]:
         """Return the state after the last real token of each question; what follows it is never looked at."""
         embedded = self.dropout(self.embedding(tokens))
-        nothing = embedded.new_zeros(len(tokens), self.reader.network.hidden_size)
+        nothing = embedded.new_zeros(tokens.shape[0], self.reader.network.hidden_size)
         memory = nothing if self.reader.gates == 4 else None
         states = self.reader.run(embedded, CellState(nothing, memory))
         last = mask.sum(dim=1).clamp(min=1) - 1
-        return states[torch.arange(len(states), device=states.device), last][:, None]
+        return states[torch.arange(states.shape[0], device=states.device), last][:, None]
 
 
 def _attention(config: AttentionConfig, query_width: int, state_width: int) -> Attention:

@@ -1,0 +1,26 @@
+"""Describe pictures: `python run.py picture.png`."""
+
+import sys
+
+from regard.export.programs.graphs import read_export
+from regard.export.programs.pixels import read_picture
+from regard.export.programs.tokens import Tokenizer
+from regard.export.programs.writing import Writer
+
+
+def main() -> None:
+    """Print a caption of each picture that is named."""
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    export = read_export()
+    writer, target = Writer(export), Tokenizer(export["target"])
+    for path in sys.argv[1:]:
+        given = read_picture(path, export["image"])
+        cells = given["mask"].shape[1] if "mask" in given else export["image"]["cells"]
+        # writer.write also tells where the model looked for each word, over the cells of the picture.
+        written, _ = writer.write(given, cells)
+        print(target.decode(written))
+
+
+if __name__ == "__main__":
+    main()

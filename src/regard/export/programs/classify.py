@@ -1,0 +1,24 @@
+"""Classify pictures: `python run.py picture.png`."""
+
+import sys
+
+from regard.export.programs.graphs import Graph, read_export
+from regard.export.programs.pixels import read_picture, shares
+
+TOP = 3
+
+
+def main() -> None:
+    """Print the most probable classes of each picture that is named."""
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    export = read_export()
+    graph = Graph("model.onnx")
+    for path in sys.argv[1:]:
+        chances = shares(graph.run(read_picture(path, export["image"]))["logits"][0])
+        for label in (-chances).argsort(kind="stable")[:TOP]:
+            print(f"{chances[label]:.4f}\t{export['labels'][label]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What is exported says what the model says, without this package and without torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from PIL import Image
+
+import regard
+from regard.decoding.finder import Finder
+from regard.decoding.labeller import Labeller
+from regard.decoding.narrator import Narrator
+from regard.decoding.respondent import Respondent
+from regard.decoding.translator import Translator
+
+ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None; sys.path.insert(0, {0!r}); "
+RUN = "runpy.run_path({0!r} + '/run.py', run_name='__main__')"
+
+
+def run(exported, *args, stdin=""):
+    """Run the program in an export's folder, where neither this package nor torch can be imported."""
+    code = (ALONE + RUN).format(str(exported.folder))
+    found = subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)], input=stdin, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.splitlines()
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """Two image files that are not square, one of them grey."""
+    place, noise = tmp_path_factory.mktemp("pictures"), np.random.default_rng(1)
+    Image.fromarray(noise.integers(0, 256, (24, 31, 3), dtype=np.uint8)).save(place / "coloured.png")
+    Image.fromarray(noise.integers(0, 256, (40, 17), dtype=np.uint8)).save(place / "grey.png")
+    return [place / "coloured.png", place / "grey.png"]
+
+
+def read(pictures, size=16):
+    from regard.data.pictures import read_files
+
+    return read_files(pictures, size)[1]
+
+
+def test_a_translator_writes_the_same_text(folders, exports):
+    texts = ["the red dress is old", "", "a cat", "cat unheard of", "old old old old old old old"]
+    greedy = Translator.load(folders["translate"]).translate(texts, beam=1)
+    assert run(exports("translate"), stdin="\n".join(texts) + "\n") == [best.text for best in greedy]
+    assert len({best.text for best in greedy}) > 3
+
+
+def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, exports, pictures):
+    exported = exports("caption")
+    greedy = Narrator.load(folders["caption"]).describe(read(pictures), beam=1)
+    assert run(exported, *pictures) == [described.text for described in greedy]
+    written = weights_of(exported, pictures[0])
+    looks = greedy[0].best.attention.weights.transpose(2, 0, 1, 3)  # steps, layers, heads, cells
+    np.testing.assert_allclose(written, looks[: len(written)], atol=1e-5)
+
+
+def weights_of(exported, picture):
+    """Where the shipped program's own writer looked, for each token but the end mark."""
+    from regard.export.programs.graphs import read_export
+    from regard.export.programs.pixels import read_picture
+    from regard.export.programs.writing import Writer
+
+    told = read_export(exported.folder)
+    return Writer(told, exported.folder).write(read_picture(picture, told["image"]), told["image"]["cells"])[1]
+
+
+def test_a_classifier_tells_the_same_classes(folders, exports, pictures):
+    guesses = Labeller.load(folders["classify"]).classify(read(pictures), top=3)
+    right = [f"{guess.probability:.4f}\t{guess.label}" for row in guesses for guess in row]
+    assert run(exports("classify"), *pictures) == right
+
+
+def test_the_same_answers_are_given(folders, exports, pictures):
+    asked = ["how many red cats are there?", "Is there a cat"]
+    answered = Respondent.load(folders["ask"]).answer(read(pictures[:1]), [asked], top=3)[0]
+    right = [f"{probability:.4f}\t{answer}" for one in answered for answer, probability in one.best]
+    assert run(exports("ask"), pictures[0], *asked) == right
+
+
+def test_the_same_things_are_found(folders, exports, pictures):
+    exported = exports("detect")
+    things = Finder.load(folders["detect"]).find(read(pictures), least=0.0)
+    assert things[0]
+    graph = onnxruntime.InferenceSession(exported.folder / "model.onnx")
+    names = [found.name for found in graph.get_outputs()]
+    found = dict(zip(names, graph.run(None, {"pixels": read(pictures)}), strict=True))
+    for row, some in enumerate(things):
+        for thing in some:
+            logits = found["logits"][row, thing.query]
+            assert logits[:-1].argmax() == thing.label
+            np.testing.assert_array_equal(found["masks"][row, thing.query] > 0, thing.mask)
+    likely = [thing for thing in things[0] if thing.score >= 0.5]
+    assert [line.split("\t")[1] for line in run(exported, pictures[0])] == [thing.name for thing in likely]
+
+
+def test_the_files_say_what_export_json_says(exports):
+    exported = exports("translate")
+    told = json.loads((exported.folder / "export.json").read_bytes())
+    for file, graph in told["graphs"].items():
+        model = onnx.load(exported.folder / file)
+        onnx.checker.check_model(model, full_check=True)
+        for kind, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
+            shapes = [[d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim] for value in values]
+            assert [port["name"] for port in graph[kind]] == [value.name for value in values]
+            assert [port["shape"] for port in graph[kind]] == shapes
+    assert told["checked"]["largest_difference"] == exported.difference <= 1e-4
+    # What a step needs is what the encoder yields, and what it changes goes in again.
+    yielded = {port["name"] for port in told["graphs"]["encoder.onnx"]["outputs"]}
+    step = {kind: {port["name"] for port in told["graphs"]["step.onnx"][kind]} for kind in ("inputs", "outputs")}
+    assert step["inputs"] == yielded | {"token"}
+    assert {name.replace("next.", "state.") for name in step["outputs"] if name.startswith("next.")} <= yielded
+
+
+def test_an_export_knows_nothing_of_this_package(exports):
+    folder = Path(exports("translate").folder)
+    for path in folder.iterdir():  # nor of the machine that it was made on
+        assert str(Path(regard.__file__).parent).encode() not in path.read_bytes()
+    for path in folder.glob("*.py"):
+        assert "import regard" not in path.read_text(encoding="utf-8")
+        assert "from regard" not in path.read_text(encoding="utf-8")

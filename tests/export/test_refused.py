@@ -1,0 +1,77 @@
+"""What cannot be exported, or not there, is refused with one message, and nothing is left behind."""
+
+import sys
+
+import pytest
+
+from regard.cli.export import export as export_command
+from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig
+from regard.data.tokenizers import Tokenizers, Words
+from regard.errors import ConfigError, ModelError
+
+
+def refused(error, call, *args, **settings):
+    with pytest.raises(error) as raised:
+        call(*args, **settings)
+    return str(raised.value)
+
+
+def test_what_is_no_model_folder(export, tmp_path):
+    there = f"There is no model folder {tmp_path / 'm'}: train one with regard train … --out {tmp_path / 'm'}."
+    assert refused(ModelError, export, tmp_path / "m", tmp_path / "out") == there
+    assert (
+        refused(ModelError, export, tmp_path, tmp_path / "out")
+        == f"{tmp_path} is not a model folder: it has no config.toml."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_is_taken(folders, export, tmp_path):
+    model, file, other, old = folders["classify"], tmp_path / "file", tmp_path / "other", tmp_path / "old"
+    file.write_text("")
+    for folder, name in ((other, "thesis.txt"), (old, "export.json")):
+        folder.mkdir()
+        (folder / name).write_text("mine")
+    assert refused(ConfigError, export, model, file) == f"{file} is a file; an export is a folder: give another name."
+    said = f"{other} holds something that is no export: give the name of a folder that is not there yet."
+    assert refused(ConfigError, export, model, other, overwrite=True) == said
+    said = f"{old} already holds an export. Replace it by --overwrite, or give another name."
+    assert refused(ConfigError, export, model, old) == said
+    assert (other / "thesis.txt").read_text() == (old / "export.json").read_text() == "mine"
+
+
+def test_an_old_export_is_replaced_only_by_one_that_is_right(folders, export, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "export.json").write_text("old")
+    monkeypatch.setattr("regard.export.check.MOST", -1.0)
+    said = refused(ModelError, export, folders["classify"], out, overwrite=True)
+    assert said.startswith("What was exported is wrong: onnxruntime and torch differ by ")
+    assert said.endswith(" Nothing was written.")
+    assert (out / "export.json").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_loop_over_the_source(make_folder, export, tmp_path):
+    looks = AttentionConfig(width=3)
+    model = ModelConfig(
+        embedding=5,
+        encoder=EncoderConfig("lstmn", width=7),
+        decoder=DecoderConfig("lstmn", width=7, readout="tanh", readout_width=5),
+        attention=looks,
+        self_attention=looks,
+    )
+    words = Words(["a", "b"])
+    folder = make_folder(tmp_path / "m", Config(model=model), Tokenizers(words, words))
+    said = (
+        "This model cannot be exported: its encoder (model.encoder.kind=lstmn) looks back at all it has read at every "
+        "position, in a loop that is as long as the source, and a graph's loops are of a fixed length."
+    )
+    assert refused(ModelError, export, folder, tmp_path / "out") == said
+
+
+@pytest.mark.parametrize("name", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_package_that_is_missing(folders, tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    said = f"regard export needs {name}: pip install 'regard[export]'."
+    assert refused(ConfigError, export_command, folders["classify"], tmp_path / "out") == said
