@@ -309,7 +309,7 @@ class TrainingConfig:
     coverage_loss: float = 0.0
     """Weight of the penalty on looking where earlier looks went (needs model.attention.coverage)."""
     guided: float = 0.0
-    """Weight of the loss that draws attention to the corpus's gold alignments; answer: of names to what they name."""
+    """Weight of the loss that draws looks to gold alignments; in pictures, to what words speak of (scenes alone)."""
     guided_layer: int = -1
     """guided: which layer of looks at the source, from 0; -1 is the last."""
     guided_head: int = -1
@@ -338,8 +338,8 @@ class TrainingConfig:
     """Most passes over the corpus."""
     steps: int = 0
     """Most steps; 0 for as many as the epochs give."""
-    precision: str = "float32"
-    """float32; tf32, coarser products on a GPU; bfloat16 (autocast); or auto: bfloat16 on a CPU that multiplies so."""
+    precision: str = "auto"
+    """float32; tf32, coarser products on a GPU; bfloat16 (autocast); auto: bfloat16 or tf32 where the device has it."""
     average: str = "none"
     """Weight averaging: none, last (the mean of the last checkpoints), best (of the best ones) or ema (exponential)."""
     average_last: int = 5

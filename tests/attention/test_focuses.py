@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -249,6 +250,29 @@ def test_hard_is_soft_until_its_first_steps_are_over():
     kept = make("hard", soft_chance=0.0, soft_first=2).train()
     kept.load_state_dict(hard.state_dict())
     assert (kept(scores, allowed).log_prob != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("reach", "coverage"),
+    [("global", "none"), ("local-m", "none"), ("local-p", "none"), ("window", "none"), ("global", "see2017")],
+)
+def test_hard_looks_at_one_position_and_tells_what_it_drew_from(reach, coverage):
+    """A loss of the weights has the gradient that it has in soft attention; what is seen is the draw's."""
+    width, steps, told = 11, 1 if coverage != "none" else T, []
+    for focus in ("softmax", "hard"):
+        torch.manual_seed(3)
+        config = AttentionConfig("additive", reach=reach, focus=focus, width=5, window=2, soft_chance=0.0)
+        config = replace(config, coverage=coverage)  # whose first look depends on no draw
+        attention = build_attention(config, width, width, itself=reach == "window").double().train()
+        states = torch.randn(B, S, width, dtype=torch.float64)
+        query = states[:, :steps] if reach == "window" else torch.randn(B, steps, width, dtype=torch.float64)
+        attended = attention(query, attention.remember(states, torch.ones(B, S, dtype=torch.bool)))
+        attended.weights[..., 2].clamp_min(1e-9).log().sum().backward()
+        told.append([attended.weights.detach(), *(weight.grad for weight in attention.score.parameters())])
+    torch.testing.assert_close(told[1], told[0])
+    if reach != "local-p":  # whose window fades
+        apart = (attended.context[:, :, None] - states[:, None]).abs().amax(dim=-1)
+        assert (apart.amin(dim=-1) < 1e-12).all()
 
 
 def test_reinforce_is_an_unbiased_gradient_of_the_expected_reward():

@@ -5,10 +5,12 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from regard.data.embedded import _DEFAULT_SIZES
 from regard.presets import preset
 from regard.settings import override, read_toml, to_toml
+from regard.training.checks import settled
 
 FILES = {"config.toml", "model.safetensors", "tokenizer.json", "metrics.jsonl", "state", "cache"}
 
@@ -68,8 +70,9 @@ def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
     assert "No validation corpus (data.valid): the last model will be the one to use.\n" in ran.err
     settings = [given for given in tiny if "=" in given if "attention" not in given]
     changes = [*settings, "data.train=pairs.tsv", "seed=7", "training.epochs=2", "training.device=cpu"]
-    chosen = override(preset("cho2014"), [*changes, "model.attention.width=3"])
+    chosen = settled(override(preset("cho2014"), [*changes, "model.attention.width=3"]), torch.device("cpu"))
     assert read_toml(data / "m" / "config.toml") == chosen
+    assert f"Training on the CPU in {chosen.training.precision}\n" in ran.err
 
 
 def test_a_configuration_file_does_what_the_options_do(regard, data, trained, tiny):

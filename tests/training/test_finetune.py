@@ -64,7 +64,7 @@ def test_a_soft_look_can_become_a_hard_one_and_back(tmp_path, material, config):
 
 def test_the_first_step_has_the_loss_of_the_old_model(tmp_path, material, config):
     listener = Listener()
-    whole = changed(config, batch_tokens=4000)
+    whole = changed(config, batch_tokens=4000, precision="float32")
     train(whole, tmp_path / "new", reporter=listener)
     pairs = [line.split("\t") for line in (material / "new.tsv").read_text().splitlines()]
     scores = Translator.load(material / "old").score([Pair(*pair) for pair in pairs])

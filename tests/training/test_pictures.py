@@ -104,7 +104,8 @@ def test_pixels_are_read_by_a_network_where_features_were_meant(tmp_path):
 @pytest.mark.parametrize("average", ["none", "ema"])
 def test_an_interrupted_run_ends_as_one_that_was_not(task, average, clothes, tmp_path):
     chosen = f"training.average={average}"
-    config = captioner("xu2015-hard-small", ("scenes:12",), ("scenes:5",), chosen)
+    guided = ("training.guided=0.5", "training.told=2")
+    config = captioner("xu2015-hard-small", ("scenes:12",), ("scenes:5",), chosen, *guided)
     if task == "classes":
         running = ("model.image.normalise=batch", "training.optimizer=sgd", "training.momentum=0.9")
         config = captioner("resnet-small", (clothes,), (), chosen, *running)
@@ -154,7 +155,7 @@ def test_pictures_are_flipped_and_shifted_and_nothing_else():
     assert {*found} == {*places}
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, tmp_path):
+def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features, tmp_path):
     def refused(config, kind=ConfigError):
         with pytest.raises(kind) as caught:
             train(config, tmp_path / "no")
@@ -183,6 +184,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, tmp_path)
     assert refused(captioner("resnet-small", (clothes,), (), "training.doubly_stochastic=1")) == (
         "training.doubly_stochastic is 1.0, but this model does not write of a picture that it looks at: set it to 0."
     )
+    assert refused(captioner("xu2015-soft-small", (features,), (features,), "training.guided=1")) == (
+        "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, and "
+        f"{features} does not tell: set training.guided=0, or learn from scenes."
+    )
+    assert refused(
+        captioner("xu2015-soft-small", ("scenes:4",), (), "training.guided=1", "training.guided_layer=1")
+    ) == ("training.guided_layer is 1; for this model it must be at least -1 and at most 0.")
     assert refused(captioner("resnet-small", (clothes,), (), "training.shift=28")) == (
         "training.shift is 28, but pictures have 28 × 28 pixels."
     )

@@ -10,6 +10,7 @@ import tiny_run
 import torch
 from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
+from regard.config import TrainingConfig
 from regard.settings import read_toml
 from regard.training import checks
 
@@ -213,6 +214,16 @@ def test_auto_is_what_the_cpu_multiplies_in_and_stays_that_elsewhere(tmp_path, m
     assert read_toml(tmp_path / "part/config.toml").training.precision == found
     train(settings(precision=found, epochs=1), tmp_path / "whole")
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "found"), [(None, (9, 0), "tf32"), (None, (7, 5), "float32"), ("6.3", (9, 0), "float32")]
+)
+def test_auto_is_tf32_on_a_gpu_that_multiplies_so(monkeypatch, version, capability, found):
+    monkeypatch.setattr(torch.version, "hip", version)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert TrainingConfig().precision == "auto"
+    assert checks.settled(settings(), torch.device("cuda")).training.precision == found
 
 
 def test_bfloat16_resumes_too(tmp_path):

@@ -19,6 +19,7 @@ from regard.cli.options import (
     search_options,
     wants_color,
 )
+from regard.cli.pictures import Features
 from regard.errors import ConfigError, DataError
 
 
@@ -52,6 +53,7 @@ def attend(
     question: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What to ask about the image, of a model that answers questions.")
     ] = None,
+    features: Features = None,
     with_: With = None,
     to: To = None,
     beam: Beam = None,
@@ -85,8 +87,20 @@ def attend(
         from regard.cli.attend_image import attend_image
 
         look = Look(columns, wants_color(color), layer, head, heads)
-        attend_image(model, Path(sentence), out or [], look, question=question, beam=beam, set_=set_, device=device)
+        attend_image(
+            model,
+            Path(sentence),
+            out or [],
+            look,
+            question=question,
+            features=features,
+            beam=beam,
+            set_=set_,
+            device=device,
+        )
         return
+    if features is not None:
+        raise ConfigError(f"--features is for models that read pictures, and {model} holds one that reads texts.")
     if question is not None:
         raise ConfigError(f"--question is for models that read pictures, and {model} holds one that reads texts.")
     from regard.data.pair import Pair

@@ -4,20 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from regard.cli.looking import Look, check_files, show_trace, tell_written
 from regard.cli.options import search_options
-from regard.cli.pictures import read_asked
-from regard.config import Config
+from regard.cli.pictures import read_shown
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.decoding.labeller import Labeller
-
-_SHOWN = 640
-"""Pixels a side that are shown of an image, if it has them: more than models read."""
 
 
 def attend_image(
@@ -27,6 +20,7 @@ def attend_image(
     look: Look,
     *,
     question: str | None = None,
+    features: Path | None = None,
     beam: int | None = None,
     set_: Sequence[str] | None = None,
     device: str = "auto",
@@ -60,7 +54,7 @@ def attend_image(
         return
     narrator = Narrator.load(model, device)
     options = search_options(narrator.options, None if set_ is None else [*set_])
-    pictures, shown = read_shown(narrator.config, image)
+    pictures, shown = read_shown(narrator.config, image, features)
     (described,) = narrator.describe(pictures, beam=beam, candidates=5, options=options)
     show_trace(described.text, ImageTrace(described.best.attention, shown, described.grid), out, look)
 
@@ -114,14 +108,3 @@ def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look)
         print(trace.render(look.columns, look.color), flush=True)
     for path in out:
         tell_written(path, save_maps(shown, maps, path))
-
-
-def read_shown(config: Config, image: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return an image as the model reads it, and the same part of it in as many pixels as are worth showing."""
-    from regard.data.images import read_image
-
-    if image.is_dir():
-        raise ConfigError(f"{image} is a folder: give one image of it.")
-    _, pictures = read_asked(config, [image])
-    side = min(read_image(image).shape[:2])
-    return pictures, read_image(image, min(side, _SHOWN))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
-from regard.cli.pictures import read_asked
+from regard.cli.pictures import Features, read_asked
 from regard.errors import DataError
 
 Images = Annotated[
@@ -21,6 +21,7 @@ def caption(
         list[int] | None, typer.Option(metavar="N", help="Describe an embedded scene, by its number. Repeatable.")
     ] = None,
     split: Annotated[str, typer.Option(metavar="PART", help="Which scenes: train, valid or test.")] = "test",
+    features: Features = None,
     beam: Beam = None,
     n_best: Annotated[int, typer.Option(metavar="N", help="Print this many captions of each, with scores.")] = 1,
     batch: Batch = None,
@@ -39,7 +40,7 @@ def caption(
     from regard.decoding.narrator import Narrator
 
     narrator = Narrator.load(model, device)
-    names, pictures = read_asked(narrator.config, images, scene, split)
+    names, pictures = read_asked(narrator.config, images, scene, split, features)
     options = search_options(narrator.options, set_)
     found = narrator.describe(pictures, beam=beam, n_best=n_best, options=options, batch_size=batch, look=False)
     for name, described in zip(names, found, strict=True):

@@ -34,15 +34,19 @@ def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:
 
 
 def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Path], look: Look) -> None:
-    """Print what was written and where the model looked; write files, each in the form that its suffix names."""
-    trace.look(look.layer, look.head)  # what is not there is refused before anything is printed
+    """Write files, each in the form that its suffix names; print what was written and where the model looked.
+
+    Files come first: whoever reads what is printed may have seen enough after a line.
+    """
+    trace.look(look.layer, look.head)  # what is not there is refused before anything is made
+    every: tuple[Choice, Choice] = ("all" if look.layer is None else look.layer, "all")
+    shown = every if look.heads else (look.layer, look.head)
+    notes = {path: trace.save(path, layer=shown[0], head=shown[1], quiet=True) for path in out}
     print(text)
     for layer, head in trace.every_head(look.layer) if look.heads else [(look.layer, look.head)]:
         print(trace.render(look.columns, look.color, layer=layer, head=head), flush=True)
-    every: tuple[Choice, Choice] = ("all" if look.layer is None else look.layer, "all")
     for path in out:
-        layer_shown, head_shown = every if look.heads else (look.layer, look.head)
-        tell_written(path, trace.save(path, layer=layer_shown, head=head_shown, quiet=True))
+        tell_written(path, notes[path])
 
 
 def tell_written(path: Path, notes: Sequence[str]) -> None:

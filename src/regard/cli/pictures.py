@@ -2,19 +2,39 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.config import Config
-from regard.errors import ModelError
+import typer
+
+from regard.config import Config, ImageConfig
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
+
+    from regard.data.regions import Regions
+
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="For a model that reads features of regions: the .npz file that has those of IMAGE, by its name.",
+    ),
+]
 
 
 def read_asked(
-    config: Config, images: Sequence[Path] | None = None, scenes: Sequence[int] | None = None, split: str = "test"
+    config: Config,
+    images: Sequence[Path] | None = None,
+    scenes: Sequence[int] | None = None,
+    split: str = "test",
+    features: Path | None = None,
 ) -> "tuple[list[str], NDArray[Any]]":
-    """Read image files, folders of them, and scenes by their numbers; return what each is called, too."""
+    """Read image files, folders of them, and scenes by their numbers; return what each is called, too.
+
+    Of a model that reads regions, images are the names that `features` has, or files of these names.
+    """
     import numpy as np
 
     from regard.data.pictures import read_files
@@ -22,13 +42,61 @@ def read_asked(
 
     image = config.model.image
     assert image is not None
-    if image.kind == "regions":
-        raise ModelError(
-            "This model reads features of regions that another network made, and no pixels: score it with regard "
-            "evaluate MODEL --data FEATURES.npz."
-        )
+    if features is not None or image.kind == "regions":
+        if scenes:
+            raise ConfigError("--scene paints pixels, and --features has features of regions: give one of them.")
+        stored, names = _stored(image, features), [*map(str, images or [])]
+        return names, np.stack([stored.regions(stored.find(name)) for name in names])
     names, pictures = read_files(list(images or []), image.size, image.channels)
     if not scenes:
         return names, pictures
     painted = np.stack([scene(split, number, pixels=image.size).painting.image for number in scenes])
     return [*names, *(f"scenes:{split} {number}" for number in scenes)], np.concatenate((pictures, painted))
+
+
+def read_shown(config: Config, image: Path, features: Path | None = None) -> "tuple[NDArray[Any], NDArray[np.uint8]]":
+    """Return an image as the model reads it, and the same part of it in as many pixels as are worth showing.
+
+    The picture that belongs to features is the file, or else the thumbnail beside them.
+    """
+    from regard.data.images import read_image
+
+    if image.is_dir():
+        raise ConfigError(f"{image} is a folder: give one image of it.")
+    _, pictures = read_asked(config, [image], features=features)
+    if features is not None and not image.is_file():
+        assert config.model.image is not None
+        stored = _stored(config.model.image, features)
+        shown = stored.shown(stored.find(str(image)))
+        if shown is None:
+            raise DataError(
+                f"No file {str(image)!r} and no thumbnail of that name beside {features}, so there is nothing to lay "
+                "the attention over: give the path of the picture."
+            )
+        return pictures, shown
+    side = min(read_image(image).shape[:2])
+    return pictures, read_image(image, None if features is not None else min(side, _SHOWN))
+
+
+def _stored(image: ImageConfig, features: Path | None) -> "Regions":
+    """Open the features that a model reads."""
+    from regard.data.regions import Regions
+
+    if image.kind != "regions":
+        raise ConfigError("--features is for models that read features of regions, and this one reads pixels.")
+    if features is None:
+        raise ConfigError(
+            "This model reads features of regions that another network made, and no pixels: give the .npz file that "
+            "has those of the picture with --features FILE."
+        )
+    stored = Regions(features)
+    if stored.width != image.channels:
+        raise DataError(
+            f"{features} has {stored.width:,} features of a region, and the model reads {image.channels:,}: give "
+            "features that were made as those that it learned from."
+        )
+    return stored
+
+
+_SHOWN = 640
+"""Pixels a side that are shown of an image, if it has them: more than models read."""

@@ -58,6 +58,10 @@ class Batch(NamedTuple):
     """Source tokens of each pair. It stays on the host, which is who asks for it (`pack_padded_sequence`)."""
     is_filled: bool = False
     """Whether it was `filled` up; the pairs themselves are as many as `rows`."""
+    named: Bool[Tensor, "B T K"] | None = None
+    """Of which things of its picture each token of `tokens_out` speaks; None where nobody knows."""
+    covered: Bool[Tensor, "N K S"] | None = None
+    """In which cells of a picture each of its things lies."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
@@ -77,6 +81,8 @@ class Batch(NamedTuple):
             target_mask=change(self.target_mask),
             links=None if self.links is None else change(self.links),
             written=None if self.written is None else change(self.written),
+            named=None if self.named is None else change(self.named),
+            covered=None if self.covered is None else change(self.covered),
         )
 
     def at_tokens(self, values: Tensor) -> Tensor:
@@ -87,6 +93,13 @@ class Batch(NamedTuple):
         if self.is_filled:
             return values.flatten(0, 1)
         return values[self.target_mask] if self.written is None else values.flatten(0, 1)[self.written]
+
+    @property
+    def places(self) -> Bool[Tensor, "B T S"] | None:
+        """Cells in which lies what each token of `tokens_out` speaks of; None where nobody knows."""
+        if self.named is None or self.covered is None:
+            return None
+        return self.named.float() @ self.covered.repeat_interleave(self.each, dim=0).float() > 0
 
     @property
     def each(self) -> int:
@@ -128,12 +141,14 @@ class Batch(NamedTuple):
             None,
             None if self.lengths is None else functional.pad(self.lengths, (0, rows), value=1),
             is_filled=True,
+            named=None if self.named is None else functional.pad(self.named, (0, 0, *write)),
+            covered=None if self.covered is None else functional.pad(self.covered, (0, 0, 0, 0, 0, rows)),
         )
 
     def tensors(self) -> list[Tensor]:
         """Return what there is on a device."""
         parts = (self.source, self.source_mask, self.tokens_in, self.tokens_out, self.target_mask, self.links)
-        return [part for part in (*parts, self.written) if part is not None]
+        return [part for part in (*parts, self.written, self.named, self.covered) if part is not None]
 
     @property
     def shape(self) -> Shape:
@@ -161,6 +176,8 @@ def twice(batch: Batch) -> Batch:
         None if written is None else torch.cat((written, written + batch.tokens_out.numel())),
         None if lengths is None else lengths.repeat(2),
         batch.is_filled,
+        None if batch.named is None else batch.named.repeat(2, 1, 1),
+        None if batch.covered is None else batch.covered.repeat(2, 1, 1),
     )
 
 

@@ -13,11 +13,10 @@ plainly, as papers on captions do: in lower case and without punctuation (`plain
 import csv
 import re
 import unicodedata
-import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,12 @@ from numpy.typing import NDArray
 from regard.data.images import read_image
 from regard.data.lines import LineFile, open_lines
 from regard.data.pictures import Pictures, within
+from regard.data.regions import Regions, counted
 from regard.errors import DataError
 
 _NUMBERED: Final = re.compile(r"(.+)#[0-9]+")
 _CAPTION_FILES: Final = ("captions.tsv", "captions.tsv.gz", "captions.txt", "captions.csv", "Flickr8k.token.txt")
 _ENDINGS: Final = (".captions.tsv", ".captions.tsv.gz")
-_THUMBNAILS: Final = "thumbnails"
 _FORM: Final = "A line is name.jpg#0 TAB caption, or name.jpg TAB caption, or CSV under the header image,caption."
 
 Captions = Mapping[str, tuple[str, ...]]
@@ -96,10 +95,6 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 class CaptionedImages(Pictures):
     """A folder of images and a captions file. Images are read when they are asked for; those without a caption never.
 
@@ -136,7 +131,7 @@ class CaptionedImages(Pictures):
         missing = [name for name in self._names if name not in there]
         if missing:
             raise DataError(
-                f"{captions} speaks of {_count(len(missing), 'image')} that {self._folder} does not have: "
+                f"{captions} speaks of {counted(len(missing), 'image')} that {self._folder} does not have: "
                 f"{_some(missing)}. Give the folder that has them, or remove their lines."
             )
 
@@ -172,89 +167,42 @@ def _captions_in(folder: Path) -> Path:
     return found[0]
 
 
-class RegionFeatures(Pictures):
-    """Features of the regions of pictures, precomputed by another network, and a captions file.
-
-    The .npz file has `names`; `regions`, pictures × regions × width, in floating point or as integers to be multiplied
-    by `regions_scale` (one number, or one for each place of the width); and it may have `pooled`, pictures × width.
-    A folder `thumbnails` beside it may have some of the pictures, by their names, for people to see.
-    They stay as they were stored, and become floating point one picture at a time; what was stored without compression
-    (`np.savez`) even stays on disk until it is asked for.
-    """
+class RegionFeatures(Regions, Pictures):
+    """Features of the regions of pictures (`regard.data.regions`), and a captions file."""
 
     has = frozenset(("regions", "captions"))
 
     def __init__(self, features: Path, captions: Path | None = None, plain: bool = False) -> None:
-        self.name = str(features)
-        stored = _load(features, ("regions", "names"), ("regions_scale", "pooled"))
-        self._thumbnails = features.parent / _THUMBNAILS
-        self._stored, self._scale, self._pooled = stored["regions"], stored.get("regions_scale"), stored.get("pooled")
-        self._names = [str(name) for name in stored["names"].ravel()]
-        _check_shapes(str(features), self._stored, self._scale, self._pooled, len(self._names))
+        super().__init__(features)
         file = open_lines(str(captions if captions is not None else _captions_beside(features)))
         self._captions = read_captions(file, plain)
-        known = set(self._names)
+        known = set(self.names)
         unknown = [name for name in self._captions if name not in known]
         if unknown:
             raise DataError(
-                f"{file.name} speaks of {_count(len(unknown), 'picture')} that {features} does not have: "
+                f"{file.name} speaks of {counted(len(unknown), 'picture')} that {features} does not have: "
                 f"{_some(unknown)}. Give the captions that belong to the features, or remove their lines."
             )
-        _check_all_said(self._names, self._captions, str(features), file.name)
+        _check_all_said(self.names, self._captions, str(features), file.name)
         status = features.stat()
         self._identity = (
             f"{features.resolve()} {status.st_size} {status.st_mtime_ns}\n{file.identity}{_said_how(plain)}"
         )
 
-    def __len__(self) -> int:
-        return len(self._names)
-
     def identity(self) -> str:
         """Take in the files' sizes and times."""
         return f"{type(self).__name__} {self._identity}"
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the pictures are called, in order."""
-        return tuple(self._names)
-
-    @property
-    def width(self) -> int:
-        """The width of a region's features."""
-        return int(self._stored.shape[2])
-
-    def regions(self, index: int) -> NDArray[np.float32]:
-        """Return the features of a picture's regions: regions × width."""
-        features = self._stored[within(index, len(self))].astype(np.float32)
-        scaled: NDArray[np.float32] = features if self._scale is None else features * self._scale.astype(np.float32)
-        return scaled
-
-    def pooled(self, index: int) -> NDArray[np.float32]:
-        """Return the features of a whole picture."""
-        if self._pooled is None:
-            raise DataError(f"{self.name} has no pooled features.")
-        features: NDArray[np.float32] = self._pooled[within(index, len(self))].astype(np.float32)
-        return features
-
-    def shown(self, index: int) -> NDArray[np.uint8] | None:
-        """Read a picture's thumbnail, where there is one."""
-        path = self._thumbnails / self._names[within(index, len(self))]
-        return read_image(path) if path.is_file() else None
-
-    def called(self, index: int) -> str:
-        """Return a picture's name."""
-        return self._names[within(index, len(self))]
-
     def captions(self, index: int) -> tuple[str, ...]:
         """Return the captions of a picture."""
-        return self._captions[self._names[within(index, len(self))]]
+        return self._captions[self.called(index)]
 
 
 def _check_all_said(names: Iterable[str], captions: Captions, listed: str, file: str) -> None:
     silent = [name for name in names if name not in captions]
     if silent:
         raise DataError(
-            f"{listed} has {_count(len(silent), 'picture')} without a caption in {file}: {_some(silent)}. "
+            f"{listed} has {counted(len(silent), 'picture')} without a caption in {file}: {_some(silent)}. "
             "Give the captions file that belongs to it."
         )
 
@@ -266,64 +214,3 @@ def _captions_beside(features: Path) -> Path:
     if found is None:
         raise DataError(f"No captions file {beside[1].name} beside {features}. Give one after it. {_FORM}")
     return found
-
-
-def _load(path: Path, needed: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise DataError(f"No file {str(path)!r} with region features.")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            if not isinstance(stored, np.lib.npyio.NpzFile):
-                raise ValueError("a single array")
-            missing = [name for name in needed if name not in stored]
-            if missing:
-                raise DataError(
-                    f"{path} has no {' and no '.join(missing)}, only {', '.join(stored.files) or 'nothing'}. Region "
-                    "features have regions (pictures × regions × width) and names."
-                )
-            wanted = [name for name in (*needed, *optional) if name in stored]
-            return {name: _mapped(path, f"{name}.npy", stored) for name in wanted}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is not an .npz file of numbers that can be read ({error}).") from None
-
-
-def _mapped(path: Path, member: str, stored: Any) -> NDArray[Any]:
-    """Map an array of an .npz file into memory where it is stored as it is; else read it."""
-    info = stored.zip.getinfo(member)
-    with stored.zip.open(info) as file:
-        version = np.lib.format.read_magic(file)
-        if info.compress_type != zipfile.ZIP_STORED or version not in ((1, 0), (2, 0)):
-            return np.asarray(stored[member.removesuffix(".npy")])
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read_header(file)
-        within_member = file.tell()
-    if dtype.hasobject or 0 in shape:
-        return np.asarray(stored[member.removesuffix(".npy")])  # refuses objects: they would have to be unpickled
-    with path.open("rb") as raw:
-        raw.seek(info.header_offset + 26)
-        lengths = raw.read(4)
-    name, extra = int.from_bytes(lengths[:2], "little"), int.from_bytes(lengths[2:], "little")
-    start = info.header_offset + 30 + name + extra + within_member
-    return np.memmap(path, dtype, "r", start, shape, "F" if fortran else "C")
-
-
-def _check_shapes(
-    name: str, regions: NDArray[Any], scale: NDArray[Any] | None, pooled: NDArray[Any] | None, count: int
-) -> None:
-    def told(array: NDArray[Any]) -> str:
-        return " × ".join(f"{length:,}" for length in array.shape) or "one number"
-
-    if regions.ndim != 3 or not regions.size or regions.dtype.kind not in "iuf":
-        raise DataError(
-            f"{name}: regions is {told(regions)} of {regions.dtype}, not pictures × regions × width of numbers."
-        )
-    for what, array in (("regions", regions), ("pooled", pooled)):
-        if array is not None and (not array.ndim or len(array) != count):
-            raise DataError(f"{name}: {what} is {told(array)}, but there are {_count(count, 'name')}: they must agree.")
-    if scale is None and regions.dtype.kind in "iu":
-        raise DataError(f"{name}: regions are integers, but there is no regions_scale to multiply them by.")
-    if scale is not None and scale.shape not in ((), (1,), regions.shape[2:]):
-        raise DataError(
-            f"{name}: regions_scale is {told(scale)}, but a region has {regions.shape[2]:,} features: "
-            "give one number, or one for each."
-        )

@@ -6,7 +6,7 @@ all.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regard.data.corpus import Corpus
 from regard.data.pair import Pair
-from regard.data.pictures import Pictures
+from regard.data.pictures import Pictures, Spoken
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
 from regard.files import folder_anew, write_atomically
@@ -123,6 +123,22 @@ class Captions(Corpus):
             return owners
         encoded = tokenizers.target.encode_all([pair.target for pair in self])
         return owners[[len(ids) <= max_length for ids in encoded]]
+
+    def named(
+        self, spoken: Iterable[Sequence[Spoken]], tokenizers: Tokenizers, max_length: int, things: int
+    ) -> NDArray[np.bool_]:
+        """Return for each caption that a cache of tokens kept, each token and each thing whether it speaks of this.
+
+        `spoken` is what words speak of; a token does as its word. The mark of the end speaks of nothing.
+        """
+        encoded = tokenizers.target.encode_all([pair.target for pair in self])
+        said = [words for each in spoken for words in each]
+        kept = [(ids, words) for ids, words in zip(encoded, said, strict=True) if len(ids) <= max_length]
+        named = np.zeros((len(kept), 1 + max(len(ids) for ids, _ in kept), things), np.bool_)
+        for row, (ids, words) in zip(named, kept, strict=True):
+            for token, word in zip(row, tokenizers.target.words(ids), strict=False):
+                token[list(words[word]) if word >= 0 else []] = True
+        return named
 
 
 def labels_of(pictures: Pictures) -> NDArray[np.int32]:

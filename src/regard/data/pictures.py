@@ -9,6 +9,7 @@ A source of pictures has a length, and for each number from 0 some of these:
 | captions  | what is said of it: one or more texts                  | yes    |               | yes    | yes  |
 | questions | what is asked about it, and the answers                | yes    |               |        |      |
 | objects   | what is in it: classes, boxes, masks                   | yes    |               |        |      |
+| spoken    | the objects that each word of each caption speaks of   | yes    |               |        |      |
 | label     | what it shows, as a place in `labels`                  |        | yes           |        |      |
 
 `has` names the parts that there are; to ask for another raises a DataError that says so.
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 EMBEDDED: Final = "scenes"
 INSTALLED: Final = "fashion-mnist"
-PARTS: Final = ("image", "regions", "captions", "questions", "objects", "label")
+PARTS: Final = ("image", "regions", "captions", "questions", "objects", "spoken", "label")
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
 _AT_ONCE: Final = 4096
 """Scenes that several processes are asked for at once."""
@@ -56,6 +57,10 @@ class Asked(NamedTuple):
     """The numbers of the objects that decide the answer, where they are known."""
     named: tuple[tuple[int, ...], ...] = ()
     """For each word the objects that it is a name of, or a part of one, where they are known."""
+
+
+Spoken = tuple[tuple[int, ...], ...]
+"""For each word of a caption the numbers of the objects that it speaks of; of none for articles and the like."""
 
 
 class Things(NamedTuple):
@@ -121,12 +126,16 @@ class Pictures(ABC):
         """Return what is in a picture."""
         raise self.lacks("objects")
 
+    def spoken(self, index: int) -> tuple[Spoken, ...]:
+        """Return for each caption of a picture of which objects its words speak."""
+        raise self.lacks("spoken")
+
     def label(self, index: int) -> int:
         """Return the class of a picture."""
         raise self.lacks("label")
 
     def every(self, part: str) -> Iterator[Any]:
-        """Yield a part (`captions`, `questions`, `objects`, `label`) of all pictures, in order."""
+        """Yield a part (`captions`, `questions`, `objects`, `spoken`, `label`) of all pictures, in order."""
         self.require(part)
         return (getattr(self, part)(index) for index in range(len(self)))
 
@@ -145,7 +154,7 @@ class Pictures(ABC):
 class ScenePictures(Pictures):
     """The embedded scenes. `scene` gives all that there is to know of one: things, masks, gold regions."""
 
-    has = frozenset(("image", "captions", "questions", "objects"))
+    has = frozenset(("image", "captions", "questions", "objects", "spoken"))
 
     def __init__(self, split: str, size: int, seed: int = 1, pixels: int = 64) -> None:
         from regard.data.scenes import generate
@@ -217,11 +226,18 @@ class ScenePictures(Pictures):
         classes = np.array([self.labels.index(thing.shape) for thing in scene.things], np.int64)
         return Things(classes, scene.painting.boxes, scene.painting.masks, scene.held_out)
 
+    def spoken(self, index: int) -> tuple[Spoken, ...]:
+        """Tell for each caption of a scene of which things its words speak."""
+        return tuple(caption.things for caption in self.scene(index).captions)
+
 
 def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
     """Yield what processes that paint have made, one scene after the other, as the scenes themselves tell it."""
     if part == "captions":
         yield from (tuple(some) for some in json.loads(made[part].tobytes()))
+    elif part == "spoken":
+        for some in json.loads(made[part].tobytes()):
+            yield tuple(tuple(map(tuple, words)) for words in some)
     elif part == "questions":
         for some in json.loads(made[part].tobytes()):
             yield tuple(

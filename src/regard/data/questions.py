@@ -90,6 +90,15 @@ def covered_cells(things: Things, grid: tuple[int, int]) -> NDArray[np.bool_]:
     return np.asarray(on_grid(things.masks, grid[0]).reshape(len(things.masks), -1) > 0)
 
 
+def covered_in_each(pictures: Pictures, grid: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return in which cells of a square grid the things of each picture lie: pictures × things × cells."""
+    cells = [covered_cells(things, grid) for things in pictures.every("objects")]
+    covered = np.zeros((len(cells), max(map(len, cells)), grid[0] * grid[1]), np.bool_)
+    for row, some in zip(covered, cells, strict=True):
+        row[: len(some)] = some
+    return covered
+
+
 def named_things(asked: Sequence[Asked], tokens: int, things: int) -> NDArray[np.bool_]:
     """Return for each question, each of so many tokens and each of so many things whether that is named by this.
 

@@ -94,7 +94,7 @@ class Narrator:
                     options,
                     bos=BOS,
                     eos=EOS,
-                    banned=banned_tokens(self.tokenizers.target),
+                    banned=banned_tokens(self.tokenizers.target, replaceable=False),
                     n_best=n_best,
                     candidates=candidates,
                     keys=range(start, start + count),

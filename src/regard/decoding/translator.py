@@ -375,13 +375,13 @@ def cut(ids: list[int], most: int | None) -> list[int]:
     return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
-def banned_tokens(target: Tokenizer) -> tuple[int, ...]:
+def banned_tokens(target: Tokenizer, replaceable: bool = True) -> tuple[int, ...]:
     """Return the marks and tags that a translation may not hold.
 
-    The mark for what is unknown can be replaced where it stands for a word; subwords spell what they do not know, and
-    among letters it would be of no use.
+    The mark for what is unknown can be replaced where it stands for a word and there is a source to take it from;
+    subwords spell what they do not know, and among letters it would be of no use.
     """
-    marks = (PAD, BOS) if target.kind == "words" else (PAD, BOS, UNK)
+    marks = (PAD, BOS) if target.kind == "words" and replaceable else (PAD, BOS, UNK)
     return (*marks, *target.tag_ids)
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from regard.config import Config
 from regard.errors import TrainingError
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
+from regard.training.checks import settled
 from regard.training.loop import train
 from regard.training.tasks import fitted
 from regard.training.trainer import STATE
@@ -22,7 +25,8 @@ def train_once(config: Config, model: Path, corpus: str, doing: str, say: Callab
     """
     if (model / CONFIG).is_file():
         found = read_toml(model / CONFIG)
-        changed = [line for line in differences(found, fitted(config)) if not line.startswith(SEARCH)]
+        wanted = settled(fitted(config), torch.device("cpu"), found)
+        changed = [line for line in differences(found, wanted) if not line.startswith(SEARCH)]
         if not changed:
             say(f"Using {model}, which is there already (remove it to train anew).")
             if (model / STATE).is_dir() or not (model / WEIGHTS).is_file():

@@ -13,10 +13,10 @@ from regard.data.arrays import ArrayCache, Arrays
 from regard.data.batching import PICTURE, BatchOrder, draw_each
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
-from regard.data.questions import AskedWords, covered_cells, named_things, questions_of
+from regard.data.questions import AskedWords, covered_in_each, named_things, questions_of
 from regard.errors import ConfigError, DataError
 from regard.training.auxiliary import check_looks
-from regard.training.captions import PictureSources, train_pictures_again
+from regard.training.captions import PictureSources, guided_grid, train_pictures_again
 from regard.training.material import CACHE, Material, Rows
 from regard.training.objective import Made
 from regard.training.progress import Reporter
@@ -24,7 +24,6 @@ from regard.vision.positions import Grid
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import question_loss, score_questions
-from regard.vision.stem import stems
 
 AT_ONCE = 64
 """Pictures whose questions are answered at once in a validation."""
@@ -71,7 +70,7 @@ class AnswerObjective:
             raise ConfigError(NO_NAMES)
         weights = self._model.see(batch.features, batch.asking, batch.mask).weights
         assert weights is not None
-        check_looks(weights, False, settings.guided_layer, settings.guided_head)
+        check_looks(weights, settings.guided_layer, settings.guided_head)
 
 
 def open_answers(
@@ -114,7 +113,7 @@ def _open_train(
             return *_opened(folder, "train"), words
         except DataError as error:
             pictures = train_pictures_again(config, reporter, error)
-            return *_cached(folder, "train", pictures, words, _grid(config)), words
+            return *_cached(folder, "train", pictures, words, guided_grid(config)), words
     questions = questions_of(pictures)
     if not any(questions):
         raise DataError(f"Nothing is asked about the pictures of {pictures.name}: there is nothing to learn from.")
@@ -122,22 +121,12 @@ def _open_train(
     if sources.vocabulary is not None:
         reporter.message(f"Taking weights, words and answers from {config.started_from}")
     words.save(folder)
-    made, known_by = _cached(folder, "train", pictures, words, _grid(config))
+    made, known_by = _cached(folder, "train", pictures, words, guided_grid(config))
     reporter.message(
         f"{len(made):,} training pictures, {made.count:,} questions of {len(words.words):,} words, "
         f"{len(words.answers):,} answers"
     )
     return made, known_by, words
-
-
-def _grid(config: Config) -> Grid | None:
-    """Return the cells of the model that is to be trained, if its looks are to be guided and the cells are a square."""
-    image = config.model.image
-    if not config.training.guided > 0 or image is None:
-        return None
-    with torch.device("meta"):
-        rows, columns = stems[image.kind](image).grid
-    return (rows, columns) if rows == columns else None
 
 
 def _cached(
@@ -156,12 +145,8 @@ def _arrays(pictures: Pictures, words: AskedWords, grid: Grid | None) -> Arrays:
     arrays = asked_arrays(Asked.of(plain, words.words, words.answers, words.kinds))
     if grid is None or "objects" not in pictures.has:
         return arrays
-    cells = [covered_cells(things, grid) for things in pictures.every("objects")]
-    most, tokens = max(map(len, cells)), arrays["tokens"].shape[1]
-    covered = np.zeros((len(cells), most, grid[0] * grid[1]), np.bool_)
-    for row, some in zip(covered, cells, strict=True):
-        row[: len(some)] = some
-    named = np.concatenate([named_things(asked, tokens, most) for asked in questions])
+    covered, tokens = covered_in_each(pictures, grid), arrays["tokens"].shape[1]
+    named = np.concatenate([named_things(asked, tokens, covered.shape[1]) for asked in questions])
     return {**arrays, **Names.of(named, covered)._asdict()}
 
 

@@ -68,16 +68,11 @@ def one_step_later(links: Int[Tensor, "N 3"], steps: int) -> Int[Tensor, "N 3"]:
     return moved.masked_fill_((links[:, :1] < 0) | (moved[:, 1:2] >= steps), -1)
 
 
-def check_looks(weights: Float[Tensor, "B T L H S"], sampled: bool, layer: int, head: int) -> None:
-    """Raise a ConfigError where a model's looks cannot be guided, or not these; `sampled` is said of hard attention."""
+def check_looks(weights: Float[Tensor, "B T L H S"], layer: int, head: int) -> None:
+    """Raise a ConfigError where a model's looks cannot be guided, or not these."""
     layers, heads = weights.shape[2:4]
     if not layers:
         raise ConfigError("training.guided needs looks at the source, and this model has none: set it to 0.")
-    if sampled:
-        raise ConfigError(
-            "training.guided cannot reach attention that is sampled: no gradient passes through its weights. "
-            "Take another model.attention.focus, or set training.guided=0."
-        )
     for name, value, count in (("guided_layer", layer, layers), ("guided_head", head, heads)):
         if not -1 <= value < count:
             raise ConfigError(

@@ -11,20 +11,26 @@ import numpy as np
 import torch
 
 from regard.config import Config, DecodingConfig
+from regard.data.arrays import ArrayCache, Arrays
 from regard.data.batching import PICTURE, Batch, BatchOrder, draw_each, make_picture_batch
 from regard.data.cache import TokenCache
 from regard.data.picture_cache import Captions, PictureCache
 from regard.data.pictures import Pictures, held_out, open_pictures
+from regard.data.questions import covered_in_each
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.overlap import bleu_of_captions
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 from regard.training.material import CACHE, Material, Rows
 from regard.training.progress import Reporter
+from regard.vision.build import WRITE
+from regard.vision.positions import Grid
+from regard.vision.questions.batch import Names
+from regard.vision.stem import stems
 
 LONGEST = 0.99
 """Captions may be as long as those of this part of the training corpus, whatever `decoding.max_length` says."""
@@ -56,7 +62,28 @@ def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
     valid = config.data.valid or held_out(config.data.train)
     seed, size, plain = config.seed, max(image.size, 1), config.data.plain_captions
     train = None if resumed else open_pictures(config.data.train, "train", seed, size, plain)
+    if train is not None and config.model.task == WRITE:
+        _check_gold(config, train)
     return PictureSources(train, open_pictures(valid, "valid", seed, size, plain) if valid else None)
+
+
+def _check_gold(config: Config, train: Pictures) -> None:
+    """Refuse to guide looks where nobody knows where to."""
+    if config.training.guided > 0 and (guided_grid(config) is None or "spoken" not in train.has):
+        raise ConfigError(
+            "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, "
+            f"and {train.name} does not tell: set training.guided=0, or learn from scenes."
+        )
+
+
+def guided_grid(config: Config) -> Grid | None:
+    """Return the cells of the model that is to be trained, if its looks are to be guided and the cells are a square."""
+    image = config.model.image
+    if not config.training.guided > 0 or image is None:
+        return None
+    with torch.device("meta"):
+        rows, columns = stems[image.kind](image).grid
+    return (rows, columns) if rows == columns else None
 
 
 def train_pictures_again(config: Config, reporter: Reporter, why: DataError) -> Pictures:
@@ -68,15 +95,16 @@ def train_pictures_again(config: Config, reporter: Reporter, why: DataError) -> 
 
 
 class Described:
-    """Pictures and what is said of them, on disk."""
+    """Pictures and what is said of them, on disk; and where that lies, for looks that are guided."""
 
-    def __init__(self, tokens: TokenCache, pictures: PictureCache) -> None:
-        self.tokens, self.pictures = tokens, pictures
+    def __init__(self, tokens: TokenCache, pictures: PictureCache, spoken: ArrayCache | None = None) -> None:
+        self.tokens, self.pictures, self._spoken = tokens, pictures, spoken
+        self._names = None if spoken is None else Names(**spoken.arrays)
 
     @property
     def fingerprint(self) -> str:
-        """Stand for both."""
-        return f"{self.tokens.fingerprint} {self.pictures.fingerprint}"
+        """Stand for all of it."""
+        return " ".join(part.fingerprint for part in (self.tokens, self.pictures, self._spoken) if part is not None)
 
     def order(self, batch_tokens: int, seed: int, few_shapes: bool = False) -> BatchOrder:
         """Order the captions, those of like length together."""
@@ -99,7 +127,12 @@ class Described:
 
     def batch(self, rows: Rows, each: int = 1) -> Batch:
         """Make the tensors of captions and of the pictures that they are said of; `each` follow one another."""
-        return make_picture_batch(self.tokens, rows, self.pictures.pictures[self.pictures.numbers[rows[::each]]])
+        owners = self.pictures.numbers[rows[::each]]
+        batch = make_picture_batch(self.tokens, rows, self.pictures.pictures[owners])
+        if self._names is None:
+            return batch
+        named, covered = self._names.take(rows, owners, batch.tokens_out.shape[1])
+        return batch._replace(named=named, covered=covered)
 
 
 def open_captions(
@@ -158,13 +191,11 @@ def _open_train(
     pictures = sources.train
     if pictures is None or said is None:
         try:
-            return Described(
-                TokenCache.open(folder / CACHE / "train"), PictureCache.open(folder / CACHE / "pictures-train")
-            )
+            return _opened(config, folder)
         except DataError as error:
             pictures = train_pictures_again(config, reporter, error)
             said = Captions(pictures)
-    made = _cached(config, folder, "train", said, pictures, tokenizers)
+    made = _cached(config, folder, "train", said, pictures, tokenizers, guided_grid(config))
     size = tokenizers.target.size
     reporter.message(
         f"{len(made.pictures):,} training pictures, {len(made.tokens):,} captions, a vocabulary of {size:,} entries"
@@ -177,12 +208,37 @@ def _open_train(
 
 
 def _cached(
-    config: Config, folder: Path, part: str, said: Captions, pictures: Pictures, tokenizers: Tokenizers
+    config: Config,
+    folder: Path,
+    part: str,
+    said: Captions,
+    pictures: Pictures,
+    tokenizers: Tokenizers,
+    grid: Grid | None = None,
 ) -> Described:
+    """Make the caches of pictures and of what is said of them; with a grid, of where that lies too."""
     most = config.data.max_length
     tokens = TokenCache.reuse_or_build(folder / CACHE / part, said, tokenizers, most)
     owners = said.owners(tokenizers, most, tokens.left_out)
-    return Described(tokens, PictureCache.reuse_or_build(folder / CACHE / f"pictures-{part}", pictures, owners))
+    kept = PictureCache.reuse_or_build(folder / CACHE / f"pictures-{part}", pictures, owners)
+    if grid is None:
+        return Described(tokens, kept)
+    origin = f"{tokens.fingerprint} {kept.fingerprint} {grid}"
+    make = partial(_spoken, said, pictures, tokenizers, most, grid)
+    return Described(tokens, kept, ArrayCache.reuse_or_build(folder / CACHE / f"spoken-{part}", origin, make))
+
+
+def _opened(config: Config, folder: Path) -> Described:
+    """Open what a run learned from before."""
+    spoken = ArrayCache.open(folder / CACHE / "spoken-train") if config.training.guided > 0 else None
+    pictures = PictureCache.open(folder / CACHE / "pictures-train")
+    return Described(TokenCache.open(folder / CACHE / "train"), pictures, spoken)
+
+
+def _spoken(said: Captions, pictures: Pictures, tokenizers: Tokenizers, most: int, grid: Grid) -> Arrays:
+    covered = covered_in_each(pictures, grid)
+    named = said.named(pictures.every("spoken"), tokenizers, most, covered.shape[1])
+    return Names.of(named, covered)._asdict()
 
 
 class CaptionValidation:
@@ -217,7 +273,7 @@ class CaptionValidation:
     def describe(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
         """Describe all pictures."""
         device = next(model.parameters()).device
-        banned, texts = banned_tokens(self._tokenizers.target), list[str]()
+        banned, texts = banned_tokens(self._tokenizers.target, replaceable=False), list[str]()
         for start in range(0, len(self._references), AT_ONCE):
             check()
             some = torch.from_numpy(np.array(self._described.pictures.pictures[start : start + AT_ONCE])).to(device)

@@ -63,8 +63,16 @@ def settled(config: Config, device: torch.device, before: Config | None = None) 
         return config
     found = "auto" if before is None else before.training.precision
     if found == "auto":
-        found = "bfloat16" if device.type == "cpu" and multiplies_bfloat16() else "float32"
+        found = fastest(device)
     return replace(config, training=replace(config.training, precision=found))
+
+
+def fastest(device: torch.device) -> str:
+    """Return the precision that a device is fastest in among those that teach a model as much as float32 does."""
+    if device.type == "cpu":
+        return "bfloat16" if multiplies_bfloat16() else "float32"
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    return "tf32" if nvidia and torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
 
 
 def _check_model(config: Config) -> None:

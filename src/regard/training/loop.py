@@ -145,8 +145,7 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
         list_words(folder)
         _draw_curve(folder)
         return _result(trainer, ended)
-    if resume:
-        reporter.message(_going_on(trainer))
+    reporter.message(_going_on(trainer) if resume else _setting_out(trainer))
     with contextlib.ExitStack() as stack:
         if tensorboard:
             trainer.reporter = TensorBoard(folder / TENSORBOARD, reporter, trainer.place.step + 1)
@@ -170,6 +169,11 @@ def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> No
             f"{folder} cannot be resumed: the corpus is not the one it was started with. "
             "Put the old files back, or train into another folder."
         )
+
+
+def _setting_out(trainer: Trainer) -> str:
+    where = "the CPU" if trainer.device.type == "cpu" else torch.cuda.get_device_name(trainer.device)
+    return f"Training on {where} in {trainer.settings.precision}"
 
 
 def _going_on(trainer: Trainer) -> str:

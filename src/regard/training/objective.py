@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
+from torch.nn import functional
 
 from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
@@ -22,6 +23,7 @@ from regard.training.auxiliary import (
 from regard.training.forcing import mixed_tokens
 from regard.training.fused_loss import Wanted, output_loss
 from regard.training.loss import read
+from regard.vision.questions.scoring import astray
 
 
 class Made(NamedTuple):
@@ -119,19 +121,27 @@ class Objective:
             again = self._share * coverage_loss(taught.extras.overlap, batch.target_mask)
             total, beside["coverage_loss"] = total + settings.coverage_loss * again, again.detach()
         if settings.guided > 0:
-            if batch.links is None:
-                raise ConfigError(NO_LINKS)
             assert taught.weights is not None
-            links = one_step_later(batch.links, taught.weights.shape[1]) if settings.guided_shift else batch.links
-            astray = guided_loss(taught.weights, links, settings.guided_layer, settings.guided_head)
-            astray = self._share * astray
-            total, beside["guided_loss"] = total + settings.guided * astray, astray.detach()
+            away = self._share * self._away(taught.weights, batch)
+            total, beside["guided_loss"] = total + settings.guided * away, away.detach()
         if settings.doubly_stochastic > 0:
             assert taught.weights is not None
             cells = encoded.mask & batch.target_mask.any(dim=1, keepdim=True)  # none of a row that fills a batch up
             passed = self._share * doubly_stochastic_loss(taught.weights, batch.target_mask, cells)
             total, beside["doubly_stochastic"] = total + settings.doubly_stochastic * passed, passed.detach()
         return made._replace(total=total, beside=beside)
+
+    def _away(self, weights: Float[Tensor, "B T L H S"], batch: Batch) -> Float[Tensor, ""]:
+        """Sum how far looks were from the gold: the cells that a caption's words speak of, or aligned words."""
+        layer, head, later = self._settings.guided_layer, self._settings.guided_head, self._settings.guided_shift
+        places = batch.places
+        if places is not None:
+            return astray(weights, functional.pad(places, (0, 0, 1, -1)) if later else places, layer, head)
+        if batch.links is None:
+            raise ConfigError(NO_LINKS)
+        return guided_loss(
+            weights, one_step_later(batch.links, weights.shape[1]) if later else batch.links, layer, head
+        )
 
     def _rewarded(self, made: Made, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> Made:
         assert taught.extras.log_prob is not None
@@ -161,13 +171,11 @@ class Objective:
     def check(self, batch: Batch) -> None:
         """Raise a ConfigError where the model or the corpus lacks what a loss is made of, before the first step."""
         if self._settings.guided > 0:
-            if batch.links is None:
+            if batch.links is None and batch.named is None:
                 raise ConfigError(NO_LINKS)
-            encoded = self._model.encode(batch.source, batch.source_mask)
-            taught = self._model.decoder.teach(batch.tokens_in, encoded, look=True)
+            taught = self._model.decoder.teach(batch.tokens_in, read(self._model, batch), look=True)
             assert taught.weights is not None
-            sampled = taught.extras.log_prob is not None
-            check_looks(taught.weights, sampled, self._settings.guided_layer, self._settings.guided_head)
+            check_looks(taught.weights, self._settings.guided_layer, self._settings.guided_head)
 
 
 NO_LINKS = (
