@@ -129,7 +129,7 @@ PEERS = {
             (
                 *(*OPENNMT, "pyyaml", "sacrebleu", "six", "tensorboard", "numpy", "pandas", "pydantic", "rich"),
                 *("safetensors", "huggingface-hub", "torch-optimi", "tokenizers", "aiohttp", "subword-nmt", "datasets"),
-                *("fastapi", "uvicorn"),
+                *("fastapi", "uvicorn", "requests"),
             ),
             (),
             ("-m", "eole.bin.main", "--help"),

@@ -12,6 +12,7 @@ from regard.attention.base import Sizes
 from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig, QuestionsConfig
 from regard.data.batching import draw_each
 from regard.errors import ConfigError, DataError, ModelError
+from regard.models.protocol import Encoded
 from regard.vision.build import build_answerer
 from regard.vision.questions.base import Answerer, Asking, answerers
 from regard.vision.questions.batch import Question, QuestionSet
@@ -234,6 +235,38 @@ def test_the_gated_score_has_weights_of_its_own_for_each_head():
         unit, gate = (states[:, head, None] @ V.T + (query[:, head] @ Q_.T)[:, :, None] + b).chunk(2, dim=-1)
         wanted = (torch.tanh(unit) * torch.sigmoid(gate)) @ score.w_a.weight[head]
         torch.testing.assert_close(got[:, head], wanted)
+
+
+def test_a_summed_look_is_the_logarithm_of_what_fits():
+    look = made("cross, summed").layers[0].summed
+    words, states, asked = drawn(B, T, Q), drawn(B, S, D), Asking(*asking()[:2])
+    mask = torch.arange(S) < torch.tensor([[4], [S]])
+    got = look(
+        words, Encoded(states, mask, states[:, :1]), asked._replace(tokens=asked.tokens[:B], mask=asked.mask[:B])
+    )
+    queries, keys, values = look.heads.queries(words), look.heads.keys(states), look.heads.values(states)
+    found = torch.zeros_like(queries)  # B H T d
+    for image, real in enumerate(mask.sum(dim=1).tolist()):
+        for head in range(2):
+            for cell in range(real):
+                score = queries[image, head] @ keys[image, head, cell] / math.sqrt(Q // 2)
+                gate = torch.sigmoid(score + look.bias[head] - math.log(real))
+                found[image, head] += gate[:, None] * values[image, head, cell]
+    torch.testing.assert_close(got, look.heads.join((found + (found**2 + 1).sqrt()).log()))
+
+
+def test_a_summed_look_tells_how_many_fit_and_drowns_nothing():
+    look = made("cross, summed").layers[0].summed
+    look.heads.W_v.weight.data.mul_(1000)
+    fits = drawn(1, 1, D).expand(1, 256, D)
+    words, one = drawn(1, 1, Q), Asking(torch.ones(1, 1).long(), torch.ones(1, 1).bool())
+    look.bias.data.fill_(50)  # all gates are open
+    sizes = []
+    for count in (1, 2, 256):
+        states = torch.cat([fits[:, :count], torch.zeros(1, 256 - count, D)], dim=1)
+        seen = look(words, Encoded(states, torch.ones(1, 256).bool(), states[:, :1]), one)
+        sizes.append((seen - look.heads.join(torch.zeros(1, 2, 1, Q // 2).double())).norm().item())
+    assert 1.05 * sizes[0] < sizes[1] < sizes[2] < 3 * sizes[0]
 
 
 def test_without_attention_all_regions_count_the_same():
