@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--regard", action="append", default=[], metavar="MODEL=FOLDER", help="a model of ours")
     parser.add_argument("--prepare", action="store_true", help="make environments and train models only")
     given = parser.parse_args()
-    settings = Settings(given.cache, threads=given.threads, trained=given.trained, beam=given.beam)
+    settings = Settings(given.cache.resolve(), threads=given.threads, trained=given.trained, beam=given.beam)
     data, asked, models = prepare_data(settings.cache), split(given.peers), split(given.models)
     for text in given.regard:
         name, _, folder = text.partition("=")

@@ -134,7 +134,7 @@ def main() -> None:
     there = PRECISIONS if multiplies_bfloat16() else PRECISIONS[:1]
     parser.add_argument("--precisions", default=",".join(there), help="what regard trains in: " + ", ".join(PRECISIONS))
     given = parser.parse_args()
-    settings = Settings(given.cache, threads=given.threads)
+    settings = Settings(given.cache.resolve(), threads=given.threads)
     prepare_data(settings.cache)
     asked = split(given.peers)
     for name in asked:

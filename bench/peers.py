@@ -333,6 +333,7 @@ class Worker:
                 stderr=log,
                 text=True,
                 env=environ,
+                cwd=None if ours else logs,  # some write files wherever they are
             )
         self.about: dict[str, Any] = {}
 
