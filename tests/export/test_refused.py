@@ -2,7 +2,9 @@
 
 import sys
 
+import numpy as np
 import pytest
+import torch
 
 from regard.cli.export import export as export_command
 from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig
@@ -75,3 +77,16 @@ def test_a_package_that_is_missing(folders, tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     said = f"regard export needs {name}: pip install 'regard[export]'."
     assert refused(ConfigError, export_command, folders["classify"], tmp_path / "out") == said
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 0.6])
+def test_a_number_that_is_wrong_or_none_is_far_off(wrong):
+    pytest.importorskip("onnxruntime")
+    from regard.export.check import MOST, _difference
+
+    right = torch.tensor([0.5, -np.inf, 9.0])
+    assert _difference(right.numpy(), right) == 0.0
+    for place in (0, 1):
+        found = right.numpy().copy()
+        found[place] = wrong
+        assert max(0.0, _difference(found, right)) > MOST

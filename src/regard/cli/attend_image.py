@@ -27,7 +27,7 @@ def attend_image(
 ) -> None:
     """Print and write where a model that reads pictures looks in one."""
     from regard.models.store import open_folder
-    from regard.vision.build import ANSWER, CLASSIFY, DETECT
+    from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE
 
     task = open_folder(model).model.task
     if (question is None) == (task == ANSWER):
@@ -36,6 +36,8 @@ def attend_image(
             if question is None
             else f"--question is for models that answer questions, and {model} does not."
         )
+    if features is not None and task != WRITE:
+        raise ConfigError(f"--features is for captioners that read features of regions, and {model} holds none.")
     if task == CLASSIFY:
         from regard.decoding.labeller import Labeller
 
@@ -102,9 +104,10 @@ def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look)
     check_files(out, PICTURES)
     pictures, shown = read_shown(labeller.config, image)
     maps = heat_maps(labeller.model, pictures[0], labeller.labels.names)
+    notes = {path: save_maps(shown, maps, path) for path in out}
     for each in maps:
         print(f"{each.name} ({each.note})")
         trace = ImageTrace.of(shown, [each.name], (each.cells / (each.cells.sum() or 1))[None])
         print(trace.render(look.columns, look.color), flush=True)
     for path in out:
-        tell_written(path, save_maps(shown, maps, path))
+        tell_written(path, notes[path])

@@ -43,9 +43,11 @@ def read_asked(
     image = config.model.image
     assert image is not None
     if features is not None or image.kind == "regions":
-        if scenes:
-            raise ConfigError("--scene paints pixels, and --features has features of regions: give one of them.")
         stored, names = _stored(image, features), [*map(str, images or [])]
+        if scenes:
+            raise ConfigError(
+                "--scene paints pixels, and this model reads features of regions: give IMAGE by its name."
+            )
         return names, np.stack([stored.regions(stored.find(name)) for name in names])
     names, pictures = read_files(list(images or []), image.size, image.channels)
     if not scenes:
@@ -74,8 +76,12 @@ def read_shown(config: Config, image: Path, features: Path | None = None) -> "tu
                 "the attention over: give the path of the picture."
             )
         return pictures, shown
-    side = min(read_image(image).shape[:2])
-    return pictures, read_image(image, None if features is not None else min(side, _SHOWN))
+    whole = read_image(image)
+    side = min(whole.shape[:2])
+    if features is not None:  # which were made of the whole
+        every = -(-side // _SHOWN)
+        return pictures, whole[::every, ::every]
+    return pictures, read_image(image, min(side, _SHOWN))
 
 
 def _stored(image: ImageConfig, features: Path | None) -> "Regions":

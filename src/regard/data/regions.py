@@ -33,6 +33,7 @@ class Regions:
         self._thumbnails = features.parent / _THUMBNAILS
         self._stored, self._scale, self._pooled = stored["regions"], stored.get("regions_scale"), stored.get("pooled")
         self._names = [str(name) for name in stored["names"].ravel()]
+        self._known = {name: index for index, name in enumerate(self._names)}
         _check_shapes(str(features), self._stored, self._scale, self._pooled, len(self._names))
 
     def __len__(self) -> int:
@@ -50,10 +51,12 @@ class Regions:
 
     def find(self, name: str) -> int:
         """Return the number of a picture, given its name or the path of a file of that name."""
-        known = {called: index for index, called in enumerate(self._names)}
-        found = known.get(name, known.get(Path(name).name))
+        alone = Path(name).name
+        found = self._known.get(name, self._known.get(alone))
         if found is None:
-            raise DataError(f"{self.name} has no picture {Path(name).name!r}.{did_you_mean(Path(name).name, known)}")
+            raise DataError(f"{self.name} has no picture {alone!r}.{did_you_mean(alone, self._known)}")
+        if self._names.count(self._names[found]) > 1:
+            raise DataError(f"{self.name} has several pictures named {self._names[found]!r}: their names must differ.")
         return found
 
     def called(self, index: int) -> str:

@@ -69,8 +69,11 @@ def _difference(found: NDArray[Any], right: Tensor) -> float:
     if found.shape != tuple(right.shape):
         raise ModelError(f"What was exported is wrong: it yields {found.shape}, the model {tuple(right.shape)}.")
     given: NDArray[Any] = right.numpy()
-    largest = max(1.0, float(np.abs(given).max(initial=0.0)))
-    return float(np.abs(found - given).max(initial=0.0)) / largest
+    finite = np.isfinite(given)
+    if not np.array_equal(np.where(finite, 0.0, given), np.where(np.isfinite(found), 0.0, found), equal_nan=True):
+        return np.inf  # of what is not finite nothing is near
+    largest = max(1.0, float(np.abs(given[finite]).max(initial=0.0)))
+    return float(np.abs(found[finite] - given[finite]).max(initial=0.0)) / largest
 
 
 def _checked(most: float) -> float:

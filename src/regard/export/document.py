@@ -29,7 +29,7 @@ STEPS = """
 the start mark first. A step yields log-probabilities of the next token and `next.…`, which take the place of the
 `state.…` of the same name for the step after; the other `state.…` stay as they are. The axis `past` grows by one with
 each step where a model looks at what it has written (a Transformer keeps the keys and values of all its steps), so a
-step never computes anything twice. For a beam search, pick rows of every `state.…`: its first axis is the batch.
+step never computes anything twice. For a beam search, pick rows of every `state.…` that has a batch.
 """
 
 
