@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -40,3 +41,32 @@ def interpret():
         assert "passed" in found.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def make_folder():
+    """Write the folder of a model that knows nothing, and is sure of it; a writer comes to an end all the same."""
+    import torch
+    from safetensors.torch import save_file
+
+    from regard.config import DecodingConfig
+    from regard.decoding.folders import sizes_of
+    from regard.models.store import weights_of
+    from regard.settings import to_toml
+    from regard.vision.build import build
+
+    def write(folder, config, vocabulary):
+        folder.mkdir()
+        config = replace(config, decoding=DecodingConfig(min_length=3, max_length=9))
+        torch.manual_seed(3)
+        model = build(config.model, *sizes_of(vocabulary))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(3.0 if config.model.image is None else 1.5)
+        (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
+        weights = {name: tensor.contiguous() for name, tensor in weights_of(model).items()}
+        save_file(weights, folder / "model.safetensors")
+        vocabulary.save(folder)
+        return folder
+
+    return write

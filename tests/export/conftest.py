@@ -1,23 +1,15 @@
 """Tiny untrained models of every kind, exported."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import jaxtyping
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from regard.config import AttentionConfig, Config, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
+from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig
 from regard.data.labels import Labels
 from regard.data.pictures import Asked
 from regard.data.questions import AskedWords
 from regard.data.tokenizers import Tokenizers, Words
-from regard.decoding.folders import sizes_of
-from regard.models.store import weights_of
 from regard.presets.vision import visions
-from regard.settings import override, to_toml
-from regard.vision.build import build
+from regard.settings import override
 
 pytest.importorskip("onnxruntime", reason="pip install 'regard[export]'")
 pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
@@ -45,29 +37,8 @@ def vision(name: str, *changes: str) -> Config:
     return override(visions[name](), [f"model.{change}" for change in (*SMALL, *changes)])
 
 
-def write(folder: Path, config: Config, vocabulary: Tokenizers | Labels | AskedWords) -> Path:
-    """Write the folder of a model that knows nothing, and is sure of it; a writer comes to an end all the same."""
-    folder.mkdir()
-    config = replace(config, decoding=DecodingConfig(min_length=3, max_length=9))
-    torch.manual_seed(3)
-    model = build(config.model, *sizes_of(vocabulary))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3.0 if config.model.image is None else 1.5)
-    (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
-    save_file({name: tensor.contiguous() for name, tensor in weights_of(model).items()}, folder / "model.safetensors")
-    vocabulary.save(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
-def make_folder():
-    """Write a model folder."""
-    return write
-
-
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory):
+def folders(tmp_path_factory, make_folder):
     """A model folder for each kind, by its name."""
     place = tmp_path_factory.mktemp("exported")
     configs = {
@@ -77,7 +48,7 @@ def folders(tmp_path_factory):
         "ask": (vision("anderson2017-small", "encoder.width=8", "questions.fusion=8", *PATCHES), QUESTIONS),
         "detect": (vision("carion2020-small", "decoder.width=16", "decoder.layers=1", "image.layers=0"), LABELS),
     }
-    return {name: write(place / name, *parts) for name, parts in configs.items()}
+    return {name: make_folder(place / name, *parts) for name, parts in configs.items()}
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,14 @@ ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None;
 RUN = "runpy.run_path({0!r} + '/run.py', run_name='__main__')"
 
 
-def run(exported, *args, stdin=""):
+def start(exported, *args, stdin=""):
     """Run the program in an export's folder, where neither this package nor torch can be imported."""
-    code = (ALONE + RUN).format(str(exported.folder))
-    found = subprocess.run(
-        [sys.executable, "-c", code, *map(str, args)], input=stdin, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", (ALONE + RUN).format(str(exported.folder)), *map(str, args)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+
+def run(exported, *args, stdin=""):
+    found = start(exported, *args, stdin=stdin)
     assert found.returncode == 0, found.stderr
     return found.stdout.splitlines()
 
@@ -84,6 +86,9 @@ def test_the_same_answers_are_given(folders, exports, pictures):
     answered = Respondent.load(folders["ask"]).answer(read(pictures[:1]), [asked], top=3)[0]
     right = [f"{probability:.4f}\t{answer}" for one in answered for answer, probability in one.best]
     assert run(exports("ask"), pictures[0], *asked) == right
+    refused = start(exports("ask"), pictures[0], "is there a zebra?")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "The question has words that the model does not know: zebra.\n"
 
 
 def test_the_same_things_are_found(folders, exports, pictures):

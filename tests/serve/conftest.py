@@ -1,25 +1,19 @@
 """Folders of tiny untrained models, one for each task, and a client of a server of all of them."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import torch
 from fastapi.testclient import TestClient
-from safetensors.torch import save_file
 
-from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
+from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.data.labels import Labels
 from regard.data.pictures import Asked
 from regard.data.questions import AskedWords
 from regard.data.tokenizers import Tokenizers, Words
-from regard.decoding.folders import sizes_of
-from regard.models.store import weights_of
 from regard.presets.vision import visions
 from regard.serve.app import make_app
 from regard.serve.models import open_models
-from regard.settings import override, to_toml
-from regard.vision.build import build
+from regard.settings import override
 
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
@@ -40,23 +34,8 @@ def vision(name: str, *changes: str) -> Config:
     return replace(config, data=DataConfig(train=("scenes:10",)))
 
 
-def write(folder: Path, config: Config, vocabulary: Tokenizers | Labels | AskedWords) -> Path:
-    """Write the folder of a model that knows nothing; a writer comes to an end all the same."""
-    folder.mkdir()
-    config = replace(config, decoding=DecodingConfig(min_length=3, max_length=9))
-    torch.manual_seed(3)
-    model = build(config.model, *sizes_of(vocabulary))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3.0 if config.model.image is None else 1.5)
-    (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
-    save_file({name: tensor.contiguous() for name, tensor in weights_of(model).items()}, folder / "model.safetensors")
-    vocabulary.save(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory):
+def folders(tmp_path_factory, make_folder):
     """A model folder for each task, by the task's name."""
     place, words = tmp_path_factory.mktemp("served"), Tokenizers(SOURCE, TARGET)
     language = replace(TEXTS, encoder=EncoderConfig("none"), attention=None, decoder=DecoderConfig("luong", width=12))
@@ -68,7 +47,7 @@ def folders(tmp_path_factory):
         "answer": (vision("anderson2017-small"), QUESTIONS),
         "detect": (vision("carion2020-small", "decoder.width=16"), LABELS),
     }
-    return {name: write(place / name, *parts) for name, parts in configs.items()}
+    return {name: make_folder(place / name, *parts) for name, parts in configs.items()}
 
 
 @pytest.fixture(scope="session")

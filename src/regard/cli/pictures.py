@@ -65,23 +65,20 @@ def read_shown(config: Config, image: Path, features: Path | None = None) -> "tu
 
     if image.is_dir():
         raise ConfigError(f"{image} is a folder: give one image of it.")
-    _, pictures = read_asked(config, [image], features=features)
-    if features is not None and not image.is_file():
+    if features is not None:
         assert config.model.image is not None
         stored = _stored(config.model.image, features)
-        shown = stored.shown(stored.find(str(image)))
+        index = stored.find(str(image))
+        shown = read_image(image) if image.is_file() else stored.shown(index)
         if shown is None:
             raise DataError(
                 f"No file {str(image)!r} and no thumbnail of that name beside {features}, so there is nothing to lay "
                 "the attention over: give the path of the picture."
             )
-        return pictures, shown
-    whole = read_image(image)
-    side = min(whole.shape[:2])
-    if features is not None:  # which were made of the whole
-        every = -(-side // _SHOWN)
-        return pictures, whole[::every, ::every]
-    return pictures, read_image(image, min(side, _SHOWN))
+        every = -(-min(shown.shape[:2]) // _SHOWN)  # the whole of it, for that is what features are made of
+        return stored.regions(index)[None], shown[::every, ::every]
+    _, pictures = read_asked(config, [image])
+    return pictures, read_image(image, min(*read_image(image).shape[:2], _SHOWN))
 
 
 def _stored(image: ImageConfig, features: Path | None) -> "Regions":

@@ -7,8 +7,8 @@ import numpy as np
 from regard.export.programs.graphs import Graph, read_export
 from regard.export.programs.pixels import read_picture, shares
 
-UNKNOWN, ASK = 1, 2
-"""The marks of a word that is not known, and of a question."""
+ASK = 2
+"""The mark of a question."""
 TOP = 3
 
 
@@ -22,7 +22,9 @@ def main() -> None:
     picture = read_picture(sys.argv[1], export["image"])
     for question in sys.argv[2:]:
         words = question.lower().replace("?", " ").split()
-        tokens = np.array([[ASK, *(numbers.get(word, UNKNOWN) for word in words)]])
+        if unknown := [word for word in words if word not in numbers]:
+            sys.exit(f"The question has words that the model does not know: {', '.join(unknown)}.")
+        tokens = np.array([[ASK, *(numbers[word] for word in words)]])
         given = {**picture, "question": tokens, "question_mask": np.ones(tokens.shape, np.bool_)}
         chances = shares(graph.run(given)["logits"][0])
         for answer in (-chances).argsort(kind="stable")[:TOP]:
