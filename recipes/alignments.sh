@@ -1,10 +1,10 @@
 #!/bin/sh
 # German–English word alignment by attention, trained on 200,000 pairs of Europarl, judged by 508 gold alignments.
 # Expected error rates, time and hardware: recipes/README.md.
-# REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 5]]
-# Luong's rows are read off as they are. The Transformer's looks are read off one step later (--shift) from its lowest
-# layer, in both directions, merged; those alignments of the training text then guide the look one step later of a model
-# of each direction.
+# REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2]]
+# Luong's looks are read off as they are. The Transformer's are read off one step later (--shift) from its lowest layer,
+# in both directions, merged; those alignments of the training text then guide others: the Transformer of each direction,
+# trained on, and Luong's from the beginning.
 set -e
 out=${1:-models/alignments}
 [ $# -gt 0 ] && shift
@@ -12,26 +12,37 @@ here=$(dirname "$0")
 data=${REGARD_DATA:?the folder that holds europarl-en-de and alignments}
 layer=${LAYER:-0} guided_layer=${GUIDED_LAYER:-2}
 python3 "$here/europarl_prepare.py" "$data/europarl-en-de" "$data/alignments" "$out/data"
-for direction in de-en en-de; do
-  from=${direction%-*} to=${direction#*-}
-  regard compare --variants "$here/alignments.toml" --out "$out/$direction" \
+learn() { # direction, variants, folder, then options of regard compare
+  direction=$1 from=${1%-*} to=${1#*-} variants=$2 folder=$3
+  shift 3
+  regard compare --variants "$here/$variants" --out "$folder" \
     --source "$out/data/train.$from" --target "$out/data/train.$to" \
     --valid-source "$out/data/dev.$from" --valid-target "$out/data/dev.$to" \
     --test-source "$out/data/gold.$from" --test-target "$out/data/gold.$to" \
     --test-alignment "$out/data/gold.$direction.talp" "$@"
-done
-there=$out/de-en/models/transformer back=$out/en-de/models/transformer
-judge() { # the arguments of regard evaluate
-  regard evaluate "$@" --source "$out/data/gold.de" --target "$out/data/gold.en" \
-    --alignments "$out/data/gold.de-en.talp" --beam 1
 }
-echo "Transformer, layer $layer, the step after, both directions merged:"
-judge "$there" --layer "$layer" --shift --reverse-model "$back"
+judge() { # what is said of it, two models, then options of regard evaluate
+  echo "$1, German to English:"
+  first=$2 second=$3
+  shift 3
+  regard evaluate "$first" --source "$out/data/gold.de" --target "$out/data/gold.en" \
+    --alignments "$out/data/gold.de-en.talp" --beam 1 "$@"
+  echo "Merged with English to German:"
+  regard evaluate "$first" --source "$out/data/gold.de" --target "$out/data/gold.en" \
+    --alignments "$out/data/gold.de-en.talp" --beam 1 --reverse-model "$second" "$@"
+}
+for direction in de-en en-de; do
+  learn $direction alignments.toml "$out/$direction" "$@"
+done
+judge "Luong's global dot" "$out/de-en/models/global-dot" "$out/en-de/models/global-dot"
+there=$out/de-en/models/transformer back=$out/en-de/models/transformer
+judge "Transformer, layer $layer, the step after" "$there" "$back" --layer "$layer" --shift
 regard align "$there" --source "$out/data/train.de" --target "$out/data/train.en" --layer "$layer" --shift \
   --reverse-model "$back" --batch 256 > "$out/data/train.de-en.links"
 sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$out/data/train.de-en.links" > "$out/data/train.en-de.links"
 for direction in de-en en-de; do
   from=${direction%-*} to=${direction#*-}
+  learn $direction alignments_guided.toml "$out/luong-$direction" --alignments "$out/data/train.$direction.links" "$@"
   regard train --from "$out/$direction/models/transformer" --out "$out/guided-$direction" \
     --source "$out/data/train.$from" --target "$out/data/train.$to" --alignments "$out/data/train.$direction.links" \
     --valid-source "$out/data/dev.$from" --valid-target "$out/data/dev.$to" \
@@ -40,7 +51,7 @@ for direction in de-en en-de; do
     --set training.steps=2500 --set training.validate_every=2500 --set training.learning_rate=5e-4 \
     --set training.warmup=200
 done
-echo "Guided by these, one direction:"
-judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --shift
-echo "Guided by these, both directions merged:"
-judge "$out/guided-de-en" --layer "$guided_layer" --head 0 --shift --reverse-model "$out/guided-en-de"
+there=$out/luong-de-en/models back=$out/luong-en-de/models
+judge "Luong's global dot, guided" "$there/one-look" "$back/one-look"
+judge "Luong's, four heads, the first guided, the step after" "$there/four-heads" "$back/four-heads" --head 0 --shift
+judge "Transformer, guided, the step after" "$out/guided-de-en" "$out/guided-en-de" --layer "$guided_layer" --head 0 --shift

@@ -44,6 +44,17 @@ def test_presets_are_compared_and_the_table_is_printed(compared, here):
     assert "training.steps" not in (here / "out/report.md").read_text()
 
 
+@pytest.mark.usefixtures("compared")
+def test_variants_are_guided_by_alignments(regard, here):
+    for name, text in (("s", "na ba\n"), ("t", "na ba\n"), ("links", "0-0 1-1\n")):
+        (here / name).write_text(text * 9)
+    corpus = ("--source", "s", "--target", "t", "--alignment", "links", "--set", "training.guided=1")
+    ran = regard("compare", "--presets", "bahdanau2014-small", "--steps", "1", "--out", "out", *corpus, *TINY)
+    assert ran.code == 0, ran.err
+    metrics = (here / "out/models/bahdanau2014-small/metrics.jsonl").read_text()
+    assert json.loads(metrics.splitlines()[0])["guided_loss"] > 0
+
+
 def test_a_file_of_variants_one_of_which_fails(regard, compared, here):
     (here / "v.toml").write_text(
         'data = "copy:30"\nsteps = 1\nsentences = "na"\n'
@@ -74,6 +85,8 @@ def test_a_file_of_variants_one_of_which_fails(regard, compared, here):
          "--seeds wants whole numbers separated by commas, got '1,x'."),
         (("--presets", "cho2014-small", "--data", "copy", "--sentences", "no.txt"),
          "no.txt cannot be read: No such file or directory."),
+        (("--presets", "cho2014-small", "--data", "copy", "--alignment", "a"),
+         "--alignment goes with --source and --target; with --data it is the third column."),
         (("--presets", "cho2014-small", "--data", "copy", "--test", "t", "--test-alignment", "a"),
          "--test-alignment goes with --test-source and --test-target; with --test it is the third column."),
         (("--presets", "cho2014-small", "--source", "a", "--target", "b"),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.completion import assignments, devices
-from regard.cli.options import Data, Source, Target, check_at_least, corpus_parts
+from regard.cli.options import Alignment, Data, Source, Target, check_at_least, corpus_parts
 from regard.errors import ConfigError, DataError
 
 
@@ -23,6 +23,7 @@ def compare(
     data: Data = None,
     source: Source = None,
     target: Target = None,
+    alignment: Alignment = None,
     valid: Annotated[
         str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
     ] = None,
@@ -99,17 +100,10 @@ def compare(
         raise ConfigError(f"--minutes is {minutes:g}; it must be above 0.")
     if presets is not None and variants is not None:
         raise ConfigError("Give either --presets or --variants, not both: each lists what to compare.")
-    test_parts = corpus_parts(test, test_source, test_target, "test")
-    if test_alignment is not None:
-        if len(test_parts) != 2:
-            raise DataError(
-                "--test-alignment goes with --test-source and --test-target; with --test it is the third column."
-            )
-        test_parts = (*test_parts, test_alignment)
     given = {
-        "data": corpus_parts(data, source, target),
+        "data": corpus_parts(data, source, target, alignment=alignment),
         "valid": corpus_parts(valid, valid_source, valid_target, "valid"),
-        "test": test_parts,
+        "test": corpus_parts(test, test_source, test_target, "test", test_alignment),
         "set": (*(set_ or []), *([f"training.device={device}"] if device is not None else [])),
         "steps": steps,
         "epochs": epochs,

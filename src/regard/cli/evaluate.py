@@ -84,11 +84,9 @@ def evaluate(
     is scored too. A language model has a perplexity alone.
     """
     check_at_least(1, beam=beam, batch=batch)
-    parts = corpus_parts(data, source, target)
+    parts = corpus_parts(data, source, target, alignment=alignment)
     if not parts:
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
-    if alignment is not None and len(parts) == 1:
-        raise DataError("--alignment goes with --source and --target; with --data it is the third column.")
     from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
@@ -113,7 +111,7 @@ def evaluate(
             write_output(translations, "".join(f"{text}\n" for text in report.translations).encode())
             typer.echo(f"Wrote {translations}", err=True)
         return
-    corpus = open_corpus((*parts, alignment) if alignment is not None else parts, split)
+    corpus = open_corpus(parts, split)
     translator = Translator.load([model, *(with_ or [])], device)
     if not translator.model.reads and (plot is not None or translations is not None):
         raise ConfigError("--plot and --translations are of translations, and a language model makes none.")

@@ -49,6 +49,15 @@ Data = Annotated[
 ]
 Source = Annotated[str | None, typer.Option(metavar="FILE", help="The source side, one text a line.")]
 Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target side, line by line beside the source.")]
+Alignment = Annotated[
+    str | None,
+    typer.Option(
+        "--alignment",
+        "--alignments",
+        metavar="FILE",
+        help="Alignments beside --source and --target, for training.guided (talp:FILE if counted from 1).",
+    ),
+]
 Color = Annotated[
     bool | None,
     typer.Option("--color/--no-color", help="Draw in colour.  [default: on a terminal]", show_default=False),
@@ -70,17 +79,21 @@ Symmetrise = Annotated[
 ]
 
 
-def corpus_parts(data: str | None, source: str | None, target: str | None, prefix: str = "") -> tuple[str, ...]:
-    """Return what was given as a corpus: one name or two files; nothing where nothing was."""
+def corpus_parts(
+    data: str | None, source: str | None, target: str | None, prefix: str = "", alignment: str | None = None
+) -> tuple[str, ...]:
+    """Return what was given as a corpus: one name, or two files and maybe alignments; nothing where nothing was."""
     dashes = f"--{prefix}-" if prefix else "--"
     one, two = f"--{prefix or 'data'}", f"{dashes}source and {dashes}target"
     if data is not None and (source is not None or target is not None):
         raise DataError(f"Give either {one} or {two}, not both.")
     if (source is None) != (target is None):
         raise DataError(f"{two} go together: one of them is missing.")
+    if alignment is not None and source is None:
+        raise DataError(f"{dashes}alignment goes with {two}; with {one} it is the third column.")
     if data is not None:
         return (data,)
-    return () if source is None or target is None else (source, target)
+    return tuple(part for part in (source, target, alignment) if part is not None)
 
 
 def search_options(own: DecodingConfig, changes: list[str] | None) -> DecodingConfig:

@@ -7,9 +7,9 @@ import typer
 
 from regard import settings
 from regard.cli.completion import assignments, devices, preset_names
-from regard.cli.options import Data, Source, Target, corpus_parts
+from regard.cli.options import Alignment, Data, Source, Target, corpus_parts
 from regard.config import Config
-from regard.errors import ConfigError, DataError, TrainingError
+from regard.errors import ConfigError, TrainingError
 
 PRESET = "bahdanau2014-small"
 
@@ -19,15 +19,7 @@ def train(
     data: Data = None,
     source: Source = None,
     target: Target = None,
-    alignment: Annotated[
-        str | None,
-        typer.Option(
-            "--alignment",
-            "--alignments",
-            metavar="FILE",
-            help="Gold alignments beside --source and --target, for training.guided (talp:FILE if counted from 1).",
-        ),
-    ] = None,
+    alignment: Alignment = None,
     tagged: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,11 +83,7 @@ def train(
     regard train --preset asker-small --data scenes --out models/ask
     regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
-    train_parts = corpus_parts(data, source, target)
-    if alignment is not None:
-        if len(train_parts) != 2:
-            raise DataError("--alignment goes with --source and --target; with --data it is the third column.")
-        train_parts = (*train_parts, alignment)
+    train_parts = corpus_parts(data, source, target, alignment=alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
     chosen = _starting_point(out, preset, config, resume, from_)
     named = {
