@@ -4,6 +4,7 @@ The laws are marked `gpu`: `make gpu-test` runs them there. On a CPU the first t
 """
 
 import importlib.util
+import math
 import os
 import re
 import subprocess
@@ -89,16 +90,20 @@ def compiled(name, **settings):
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
 @pytest.mark.parametrize(
-    ("name", "settings", "most"),
-    [("scores", {"MASKED": True}, 4.0), ("grad_keys", {"EXACT": False, "QUERIES": True}, 8.0)],
+    ("name", "settings", "deep", "shared", "most"),
+    [("scores", {"MASKED": True}, 4, [4, 2], 3.4), ("grad_keys", {"EXACT": False, "QUERIES": True}, 2, [2], 8.6)],
 )
-def test_a_unit_costs_few_instructions(name, settings, most):
-    """Half a reciprocal for each, and nothing that waits: no barrier, no shared and no local memory."""
-    program = compiled(name, **settings)
-    (loop,) = [one for one in loops(program) if any("RCP" in part for part in one) and "EX2" not in str(one)]
-    units = 2 * sum("MUFU.RCP" in part for part in loop)
-    assert len(loop) <= most * units
-    assert not [part for part in loop if part.startswith(("BAR", "LDS", "STS", "LDL", "STL"))]
+def test_a_unit_costs_few_instructions(name, settings, deep, shared, most):
+    """A reciprocal for as many as share it, and nothing that waits: no barrier, no shared and no local memory."""
+    from regard.attention.fused import launch
+
+    found = [one for one in loops(compiled(name, **settings)) if "RCP" in str(one) and "EX2" not in str(one)]
+    tile = launch.TILES[name]
+    units = tile.rows * tile.columns * deep // (32 * tile.warps)
+    assert sorted(units // sum("MUFU.RCP" in part for part in loop) for loop in found) == sorted(shared)
+    for loop in found:
+        assert len(loop) <= most * units
+        assert not [part for part in loop if part.startswith(("BAR", "LDS", "STS", "LDL", "STL"))]
 
 
 # -- the laws ---------------------------------------------------------------------------------------------------------
@@ -168,9 +173,11 @@ def test_attention_is_the_plain_one(device, kind, close):
 
 
 @gpu
-def test_attention_to_the_past_by_pieces_is_the_plain_one(device, monkeypatch):
+@pytest.mark.parametrize("kept", [0.0, float("inf")])
+def test_attention_to_the_past_by_pieces_is_the_plain_one(device, monkeypatch, kept):
     from regard.attention.fused import additive
 
+    monkeypatch.setattr(additive, "KEPT", kept)
     monkeypatch.setattr(additive, "ROOM", 0)
     monkeypatch.setattr(additive, "SHARE", 0)
     monkeypatch.setattr(additive, "PIECE", 4)
@@ -181,6 +188,24 @@ def test_attention_to_the_past_by_pieces_is_the_plain_one(device, monkeypatch):
         inputs(device, batch=2, heads=1),
         2e-6,
     )
+
+
+@gpu
+def test_scores_that_are_kept_and_scores_that_are_made_again_give_the_same(device, monkeypatch):
+    """And a second pass back, through the same graph, what the first gave."""
+    from regard.attention.fused import additive
+
+    given, mask = [one.requires_grad_() for one in inputs(device, batch=2, heads=1)], MASK[:2].to(device)
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    found = []
+    for kept in (0.0, float("inf")):
+        monkeypatch.setattr(additive, "KEPT", kept)
+        context = fused.additive_attention(*given, mask)
+        assert (context._base.grad_fn.saved_tensors[-1] is None) == (kept == 0)
+        passes = [torch.autograd.grad(context.square().sum(), given, retain_graph=True) for _ in range(2)]
+        found += [[context, *one] for one in passes]
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 @gpu
@@ -219,6 +244,24 @@ def test_units_that_share_a_reciprocal_may_be_unlike(device, weight):
     check_hostile(units.expand(-1, -1, 8, -1), units.expand(-1, -1, 2, -1), weight * torch.randn(1, 16, device=device))
 
 
+@gpu
+@pytest.mark.parametrize("signs", [(-1, -1), (1, -1), (-1, 1)])
+def test_exponentials_that_are_small_are_no_less_right(device, signs):
+    """Small ones times small ones, and small ones times large ones."""
+    sizes = torch.tensor([5.0, 10.0, 14.0, 17.0, 17.6, 25.0, 31.0, 50.0], device=device)[:, None, None, None]
+    units = sizes + torch.linspace(-0.4, 0.4, 16, device=device)
+    queries, keys = signs[0] * units.expand(-1, -1, 8, -1), signs[1] * (units + 0.3).expand(-1, -1, 2, -1)
+    check_hostile(queries, keys, torch.randn(1, 16, device=device))
+
+
+def check_scores(queries, keys, vectors):
+    """Right to 1e-6 of what the weights of their head sum up to."""
+    found = fused.additive_scores(queries, keys, vectors)
+    right = plain_scores(queries.double(), keys.double(), vectors.double())
+    sums = vectors.double().abs().sum(dim=1)[None, :, None, None]
+    assert ((found - right).abs() <= 1e-6 * sums + 1e-44).all()
+
+
 def check_hostile(queries, keys, vectors):
     ours = [one.clone().requires_grad_() for one in (queries, keys, vectors)]
     theirs = [one.double().requires_grad_() for one in (queries, keys, vectors)]
@@ -229,6 +272,127 @@ def check_hostile(queries, keys, vectors):
     for i, (slope, right_slope) in enumerate(pairs):
         most = back.abs().sum() * (1.0 if i == 2 else vectors.abs().max())
         assert (slope - right_slope).abs().max() <= 1e-6 * most
+
+
+def alike(weight):
+    return [weight * sign for sign in (1.0, -1.0, -1.0, 1.0, 0.9, -0.7)]
+
+
+WEIGHTS = {
+    "huge": alike(1e30),
+    "the largest": [3e38, -3e37, 1e30, 1e20, 3.0],
+    "tiny": alike(1e-30),
+    "subnormal": alike(1e-40),
+    "the smallest": alike(2.0**-149),
+    "none": [0.0] * 6,
+    "one none": [0.3, -0.2, 0.0, 0.5, -0.4, 0.1],
+    "none but one": [0.0] * 61 + [-0.7],
+    "hardly any but one": [2.0**-33, -(2.0**-34)] * 30 + [-0.7],
+    "small but many": [2.0**-31, -(2.0**-30)] * 30 + [2.0**-20, 1.0],
+    "all sizes": [(-10.0) ** -i for i in range(40)],
+    "one for all": [1.0] * 17,
+}
+
+
+@gpu
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_any_finite_weights_are_right(device, name):
+    vectors = torch.tensor([WEIGHTS[name]], device=device)
+    torch.manual_seed(3)
+    for size in (1.0, 4.0, 9.0):
+        queries, keys = (size * torch.randn(1, 1, steps, vectors.shape[1], device=device) for steps in (8, 3))
+        check_scores(queries, keys, vectors)
+
+
+@gpu
+def test_a_key_is_of_no_matter_where_units_weigh_nothing(device):
+    given = inputs(device, batch=1, heads=1, steps=8)[:3]
+    given[1][..., 3:6] = torch.tensor([3e38, -3e38, 60.0], device=device)
+    given[2][:, 3:6] = 0.0
+    check_hostile(*given)
+
+
+@gpu
+def test_every_head_has_weights_of_its_own(device):
+    """Also in a chunk that begins with any of them."""
+    from regard.attention.fused import launch
+
+    queries, keys, vectors = inputs(device, batch=2, heads=3, steps=8, size=3, units=16)[:3]
+    vectors *= torch.tensor([1e-20, 1.0, 1e20], device=device)[:, None]
+    check_scores(queries, keys, vectors)
+    whole = fused.additive_scores(queries, keys, vectors).flatten(0, 1)
+    for first in (1, 5):
+        chunk = launch.Pairs(queries.flatten(0, 1)[first:], keys.flatten(0, 1)[first:], vectors, first)
+        found = torch.empty_like(whole[first:])
+        launch.score(launch.prepare(chunk), found)
+        assert torch.equal(found, whole[first:])
+
+
+# -- which way --------------------------------------------------------------------------------------------------------
+
+
+WAYS = {"fours": (-1.0, -1.0), "pairs": (-1.0, 1.0), "exactly": (1.0, 1.0)}
+"""Whether a tile is made to seem to hold more than two may share, and than four may."""
+
+
+def by_every_way(queries, keys, vectors):
+    """Scores as they come, and made in each of the three ways, right or not."""
+    from regard.attention.fused import launch
+
+    prepared = launch.prepare(launch.Pairs(queries[:, 0], keys[:, 0], vectors))
+    found = []
+    for way in (None, *WAYS.values()):
+        tops = prepared.top_keys.clone()
+        if way is not None:
+            tops[1:] = float("inf") * torch.tensor(way, device=tops.device)[:, None, None]
+        scores = queries.new_empty(len(queries), queries.shape[2], keys.shape[2])
+        launch.score(prepared._replace(top_keys=tops), scores)
+        found.append(scores)
+    return found[0], dict(zip(WAYS, found[1:], strict=True))
+
+
+BORDERS = [
+    # units, bits of their queries and of their keys; the way up to there, and the way after
+    ([0, 1, 2, 3], 15.0, 15.25, "fours", "pairs"),
+    ([4, 5, 6, 7], 12.0, 10.25, "fours", "pairs"),
+    ([0], 60.0, 41.0, "fours", "exactly"),
+    ([0], -60.0, -41.0, "fours", "exactly"),
+    ([5], 60.0, -33.0, "fours", "exactly"),
+    ([0, 1], 50.0, 51.0, "pairs", "exactly"),
+    ([4, 5, 6], 53.0, 40.0, "pairs", "exactly"),
+    ([1, 2, 3], 55.0, -46.0, "pairs", "exactly"),
+]
+
+
+@gpu
+@pytest.mark.parametrize("beyond", [False, True], ids=["within", "beyond"])
+def test_each_way_is_taken_up_to_its_border(device, beyond):
+    """A border is a row, hence a tile, of its own: a twentieth of a bit off for each unit."""
+    torch.manual_seed(3)
+    queries, keys = (0.2 * torch.rand(len(BORDERS), 1, steps, 16, device=device) - 0.1 for steps in (8, 5))
+    vectors = torch.tensor([[2.0, -2, -2, 2, 2**-7, 2**-7, -(2**-7), 2**-7] + [0.7, -0.3] * 4], device=device)
+    bit = math.log(2) / 2
+    for i, (units, query, key, *_) in enumerate(BORDERS):
+        queries[i, ..., units] = bit * query
+        keys[i, ..., units] = bit * (key + math.copysign(0.05, key) * (1 if beyond else -1))
+    found, ways = by_every_way(queries, keys, vectors)
+    right = plain_scores(queries.double(), keys.double(), vectors.double())[:, 0]
+    for i, border in enumerate(BORDERS):
+        assert [way for way in ways if torch.equal(found[i], ways[way][i])] == [border[3 + beyond]]
+        assert (found[i] - right[i]).abs().max() <= 1e-6 * vectors.abs().sum()
+
+
+@gpu
+@pytest.mark.parametrize(("size", "way"), [(1.0, "fours"), (2.0, "fours"), (4.0, "pairs")])
+def test_usual_sizes_take_the_fast_ways_and_are_right_to_a_millionth(device, size, way):
+    queries, keys, vectors, _ = inputs(device, batch=1, heads=1, steps=8, size=16, units=128)
+    found, ways = by_every_way(size * queries, size * keys, vectors)
+    assert torch.equal(found, ways[way])
+    right = plain_scores(size * queries.double(), size * keys.double(), vectors.double())[:, 0]
+    assert (found - right).norm() <= 1e-6 * right.norm()
+
+
+# -- attention --------------------------------------------------------------------------------------------------------
 
 
 @gpu

@@ -40,7 +40,7 @@ class TestTags:
         assert "already finished" in regard("train", "--resume", "--out", "model").err
         refusals = {
             (): "'ba be' does not tell what to write, and this model writes more than one language (again, back): "
-            "say --to again, or begin it with <2again>.",
+            "say --to again (to train it, --tagged again=CORPUS), or begin it with <2again>.",
             ("--to", "bakc"): "This model does not write 'bakc', but again, back. Did you mean 'back'?",
         }
         for options, message in refusals.items():

@@ -84,9 +84,16 @@ def test_a_file_lists_variants(tmp_path):
 def test_the_command_line_goes_before_the_file():
     request = Request(TWO, ("copy",), steps=40, set=("model.dropout=0.1",), baseline="a")
     given = {"data": (), "set": ("model.dropout=0.2",), "minutes": 2.0, "steps": None, "baseline": None}
-    assert merged(request, given) == Request(
-        TWO, ("copy",), minutes=2.0, set=("model.dropout=0.1", "model.dropout=0.2"), baseline="a"
-    )
+    found = merged(request, given)
+    assert (found.minutes, found.steps, found.baseline, found.set) == (2.0, 0, "a", ("model.dropout=0.1",))
+    assert [variant.config.model.dropout for variant in resolve(found)[0]] == [0.2, 0.2]
+
+
+def test_a_budget_of_the_command_line_goes_before_that_of_a_variant():
+    own = Entry("own", "cho2014-small", set=("training.steps=9", "training.epochs=2", "model.dropout=0.5"))
+    (one,), _ = resolve(merged(Request((own,), ("copy",), set=("training.steps=8",)), {"steps": 3}))
+    assert (one.config.training.steps, one.config.model.dropout) == (3, 0.5)
+    assert one.config.training.epochs > 10_000
 
 
 @pytest.mark.parametrize(
@@ -128,7 +135,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         (Request((Entry("x", "a", "b"),), ("copy",)), "Variant 'x' has a preset and a config: each is a whole "
                                                       "configuration."),
         (Request((Entry("x", "cho2014-smal"),), ("copy",)), "No preset named 'cho2014-smal'. Did you mean "
-                                                            "'cho2014-small'? (regard list presets shows all)"),
+                                                            "'cho2014-small'? (regard list presets and regard list "
+                                                            "visions show all)"),
         (Request((Entry("x", "cho2014-small", set=("model.droput=1",)),), ("copy",)),
          "Variant 'x': Unknown setting 'model.droput'. Did you mean 'dropout'? (regard list settings shows all)"),
         (Request((TWO[0], TWO[0]), ("copy",)), "There are two variants 'a': give each a name of its own."),

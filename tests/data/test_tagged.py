@@ -191,7 +191,7 @@ class TestTexts:
         for text in ("a b", " <2de> a", "<2de>a", "<2 de> a", "<2> a"):
             assert wrong(lambda text=text: TAGGED.source.encode(text), DataError) == (
                 f"{text!r} does not tell what to write, and this model writes more than one language (de, pt-BR): "
-                "say --to de, or begin it with <2de>."
+                "say --to de (to train it, --tagged de=CORPUS), or begin it with <2de>."
             )
         assert wrong(lambda: TAGGED.source.encode("a" * 99), DataError).startswith(f"'{'a' * 40}…' does not tell")
 

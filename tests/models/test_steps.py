@@ -359,6 +359,7 @@ def test_maps_that_read_the_same_by_chance_part_again(device):
 
 @gpu
 @pytest.mark.skipif(INTERPRETED, reason="there is no graph to capture")
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 @pytest.mark.parametrize(
     "kind", [("bahdanau", "gru", "additive"), ("luong", "lstm", "general"), ("conditional", "gru", "dot")], ids="-".join

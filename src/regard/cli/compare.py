@@ -7,15 +7,20 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.completion import assignments, devices
+from regard.cli.completion import assignments, devices, several_presets
 from regard.cli.options import Alignment, Data, Source, Target, check_at_least, corpus_parts
 from regard.errors import ConfigError, DataError
 
 
 def compare(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where models and the report go.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where models and the report go.")] = Path("comparison"),
     presets: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Presets to compare: regard list presets, visions.")
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Presets to compare: regard list presets, visions.",
+            autocompletion=several_presets,
+        ),
     ] = None,
     variants: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A TOML file that lists variants; options go before it.")

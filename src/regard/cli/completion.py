@@ -17,6 +17,7 @@ NAMED = {
     "model.self_attention.score": "scores",
     "model.self_attention.reach": "reaches",
     "model.self_attention.focus": "focuses",
+    "model.self_attention.coverage": "coverages",
     "model.positions": "positions",
     "model.encoder.kind": "encoders",
     "model.encoder.cell": "cells",
@@ -26,6 +27,8 @@ NAMED = {
     "model.image.kind": "stems",
     "model.image.block": "blocks",
     "model.image.positions": "grids",
+    "model.questions.kind": "answerers",
+    "model.detection.kind": "queries",
     "tokenizer.kind": "kinds",
     "tokenizer.target_kind": "kinds",
     "training.optimizer": "optimizers",
@@ -36,12 +39,35 @@ NAMED = {
     "decoding.mbr_metric": "utilities",
 }
 """Settings whose value is the name of a part, and the registry that has it."""
+CHOICES = {
+    "model.task": ("write", "classify", "answer", "detect"),
+    "model.tie": ("none", "output", "all"),
+    "model.decoder.start": ("last", "mean"),
+    "model.decoder.fusion": ("deep", "shallow"),
+    "model.image.normalise": ("groups", "batch"),
+    "model.image.pooling": ("mean", "class"),
+    "model.questions.pooling": ("first", "mean"),
+    "training.precision": ("auto", "float32", "tf32", "bfloat16"),
+    "training.metric": ("bleu", "accuracy", "ap", "loss"),
+    "training.device": ("auto", "cpu", "cuda"),
+    "decoding.ensemble": ("arithmetic", "geometric"),
+    "decoding.precision": ("float32", "bfloat16", "int8"),
+    **{f"model.{part}.norm": ("pre", "post") for part in ("encoder", "decoder", "image")},
+    **{f"model.{part}.activation": ("relu", "gelu") for part in ("encoder", "decoder", "image")},
+}
+"""Settings with a few values that are no parts."""
 
 
 def preset_names(incomplete: str) -> Choices:
     """Offer presets."""
     every = {**presets, **visions}
     return [(name, make.__doc__ or "") for name, make in every.items() if name.startswith(incomplete)]
+
+
+def several_presets(incomplete: str) -> Choices:
+    """Offer presets after the last comma."""
+    before, comma, begun = incomplete.rpartition(",")
+    return [(f"{before}{comma}{name}", about) for name, about in preset_names(begun)]
 
 
 def assignments(incomplete: str) -> Choices:
@@ -58,7 +84,7 @@ def _values(setting: Setting) -> list[str]:
     if setting.type == "true or false":
         return ["true", "false"]
     if setting.name not in NAMED:
-        return []
+        return list(CHOICES.get(setting.name, ()))
     entry = re.compile(rf'^@{NAMED[setting.name]}\.register\("([^"]+)"\)', re.MULTILINE)
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return [name for file in files for name in entry.findall(file.read_text(encoding="utf-8"))]
@@ -71,7 +97,7 @@ def decoding_assignments(incomplete: str) -> Choices:
 
 def devices(incomplete: str) -> list[str]:
     """Offer devices."""
-    return [name for name in ("auto", "cpu", "cuda") if name.startswith(incomplete)]
+    return [name for name in CHOICES["training.device"] if name.startswith(incomplete)]
 
 
 def kinds(incomplete: str) -> list[str]:

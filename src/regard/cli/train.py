@@ -117,7 +117,11 @@ def _what_next(config: Config, out: Path) -> str:
 
         question = ' "a question of yours"' if config.model.task == "answer" else ""
         return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
-    return f' Look at it with: regard attend {out} "a sentence of yours"' if config.model.encoder.kind != "none" else ""
+    if config.model.encoder.kind == "none":
+        return ""
+    if config.model.attention is None:
+        return f' Try it with: echo "a sentence of yours" | regard translate {out}'
+    return f' Look at it with: regard attend {out} "a sentence of yours"'
 
 
 def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config:

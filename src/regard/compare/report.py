@@ -312,7 +312,7 @@ def budget_in_words(findings: Findings) -> str:
         length = f"for {steps:,} steps"
     else:
         length = f"for {epochs:,} epochs"
-    stop = f", or until {patience} validations were no better," if patience else ""
+    stop = f", or until {patience} validations were no better" if patience else ""
     return f"{length} of at most {batch:,} tokens{stop}"
 
 

@@ -1,6 +1,5 @@
 """What is to be compared: variants of a model, and the terms that are the same for all of them."""
 
-import dataclasses
 import re
 import tomllib
 import types
@@ -15,7 +14,7 @@ from regard.data.corpus import Corpus, open_corpus
 from regard.data.embedded import corpora
 from regard.data.lines import STDIN
 from regard.data.pair import Pair
-from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, open_pictures
+from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, needed_by, open_pictures
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
 from regard.settings import assign, override, read_toml
@@ -183,7 +182,8 @@ class HeldOut:
         """Open the pictures as a model of this configuration reads them; scenes are made from seed 1, too."""
         assert config.model.image is not None
         size, plain = max(config.model.image.size, 1), config.data.plain_captions
-        return open_pictures(self.parts, self.split, pixels=size, plain=plain)
+        needed = needed_by(config.model)
+        return open_pictures(self.parts, self.split, pixels=size, plain=plain, needed=needed)
 
 
 def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
@@ -288,10 +288,15 @@ def presets_in(text: str) -> Iterator[Entry]:
 
 
 def merged(request: Request, given: Mapping[str, Any]) -> Request:
-    """Let the command line go before the file: what is given there replaces what the file says; settings add up."""
+    """Let the command line go before the file, also before what that says of one variant; settings add up."""
     chosen = {name: value for name, value in given.items() if value not in (None, (), "")}
-    if "set" in chosen:
-        chosen["set"] = (*request.set, *chosen["set"])
     if {"steps", "epochs", "minutes"} & chosen.keys():
-        request = replace(request, steps=0, epochs=0, minutes=0.0)
-    return dataclasses.replace(request, **chosen)
+        entries = tuple(replace(entry, set=_without_budget(entry.set)) for entry in request.variant)
+        request = replace(request, variant=entries, set=_without_budget(request.set), steps=0, epochs=0, minutes=0.0)
+    typed = chosen.pop("set", ())
+    entries = tuple(replace(entry, set=(*entry.set, *typed)) for entry in request.variant)
+    return replace(request, variant=entries, **chosen)
+
+
+def _without_budget(settings: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one for one in settings if not one.startswith(("training.steps=", "training.epochs=")))

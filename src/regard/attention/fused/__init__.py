@@ -54,7 +54,8 @@ def additive_attention(
     from regard.attention.fused.additive import AFTER_ALL, AdditiveAttention
 
     laid_out = (*_laid_out(queries, keys, vectors), values.flatten(0, 1).contiguous(), mask.contiguous())
-    context: Tensor = AdditiveAttention.apply(*laid_out, AFTER_ALL if position is None else position)  # type: ignore[no-untyped-call]
+    learning = torch.is_grad_enabled() and any(one.requires_grad for one in laid_out)
+    context: Tensor = AdditiveAttention.apply(*laid_out, AFTER_ALL if position is None else position, learning)  # type: ignore[no-untyped-call]
     return context.view(*queries.shape[:3], -1)
 
 

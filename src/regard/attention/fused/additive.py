@@ -23,6 +23,8 @@ SHARE = 0.75
 """What it may take of the room of inputs and outputs where they are large."""
 PIECE = 256
 """The fewest queries that are worth a launch."""
+KEPT = 0.5
+"""Scores that take no more than this of the room of inputs and outputs are kept for the gradients, not made again."""
 
 
 class AdditiveScores(torch.autograd.Function):
@@ -45,36 +47,42 @@ class AdditiveScores(torch.autograd.Function):
         queries, keys, vectors = ctx.saved_tensors
         few, (steps, size) = queries.shape[1] < FEW, back.shape[1:]
         back = back.float()
-        total = back.sum(dim=(1, 2))
         tall = steps if few else up(steps, PADDING)
         back = functional.pad(back, (0, up(size, PADDING) - size, 0, tall - steps)).contiguous()
         with on_the_device_of(queries):
             pairs = Pairs(queries, keys, vectors)
             found = Gradients.zeros(pairs)
-            launch.differentiate(pairs if few else launch.prepare(pairs, gradients=True), back, found)
-        by_row = found.vectors() + total[:, None]
-        return found.queries.to(queries.dtype), found.keys.to(keys.dtype), _by_head(by_row, vectors)
+            launch.differentiate(pairs if few else launch.prepare(pairs, gradients=True, scores=False), back, found)
+        return found.queries.to(queries.dtype), found.keys.to(keys.dtype), _by_head(found.vectors(), vectors)
 
 
 class AdditiveAttention(torch.autograd.Function):
     r"""`c_t = \sum_s \alpha_{ts} x_s` with `\alpha_t = \mathrm{softmax}(e_t)`, and values `x` of M×S×V.
 
-    The weights live as long as a chunk, and are made again for the gradients. A query that may look at nothing sees
-    zeros, and none looks at a key after it: `position` is that of the first query.
+    The weights live as long as a chunk, and are made again for the gradients, as are the scores where they are large. A
+    query that may look at nothing sees zeros, and none looks at a key after it: `position` is that of the first query.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, queries: Tensor, keys: Tensor, vectors: Tensor, values: Tensor, mask: Tensor, position: int
+        ctx: Any,
+        queries: Tensor,
+        keys: Tensor,
+        vectors: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        position: int,
+        learning: bool,
     ) -> Tensor:
-        """All contexts, in the type of the values."""
+        """All contexts, in the type of the values; if somebody is `learning`, gradients will be wanted."""
         given = _Given(queries, keys, vectors, values, mask, position)
         context = values.new_empty(*queries.shape[:2], values.shape[-1])
         logs = queries.new_empty(queries.shape[:2], dtype=torch.float32)
+        seen = _Seen(logs, given.room_for_scores(context) if learning else None)
         with on_the_device_of(queries):
-            for piece in (one for pieces in given.chunks(False, context) for one in pieces):
-                _look(given, piece, context, logs)
-        ctx.save_for_backward(queries, keys, vectors, values, mask, logs)
+            for piece in (one for pieces in given.chunks(False, seen.scores, context) for one in pieces):
+                _look(given, piece, context, seen)
+        ctx.save_for_backward(queries, keys, vectors, values, mask, *seen)
         ctx.position = position
         return context
 
@@ -83,14 +91,14 @@ class AdditiveAttention(torch.autograd.Function):
         """Gradients of queries, keys, vectors and values."""
         _only_once()
         back = back.contiguous()
-        queries, keys, vectors, values, mask, logs = ctx.saved_tensors
-        given = _Given(queries, keys, vectors, values, mask, ctx.position)
+        queries, keys, vectors, values, mask, *left = ctx.saved_tensors
+        given, seen = _Given(queries, keys, vectors, values, mask, ctx.position), _Seen(*left)
         grads = [torch.empty_like(one) for one in (queries, keys, values)]
         by_row = vectors.new_empty(len(queries), vectors.shape[1])
         with on_the_device_of(back):
-            for pieces in given.chunks(True, back, back, *grads):
-                _back_of_rows(given, logs, back, pieces, grads, by_row)
-        return grads[0], grads[1], _by_head(by_row, vectors), grads[2], None, None
+            for pieces in given.chunks(True, seen.scores, back, back, *grads):
+                _back_of_rows(given, seen, back, pieces, grads, by_row)
+        return grads[0], grads[1], _by_head(by_row, vectors), grads[2], None, None, None
 
 
 def _only_once() -> None:
@@ -122,23 +130,31 @@ class _Given(NamedTuple):
         look = Look(self.mask, self.position + steps.start)
         return Pairs(self.queries[rows, steps], self.keys[rows], self.vectors, rows.start), look
 
-    def scores(self, pairs: Pairs, look: Look) -> Float[Tensor, "N _ _"]:
-        """Scores in float32, with rows and columns to spare (see `launch.differentiate`)."""
-        count, steps, size, _ = pairs.sizes
-        scores = pairs.queries.new_empty(count, up(steps, PADDING), up(size, PADDING), dtype=torch.float32)
+    def room_for_scores(self, context: Tensor) -> Float[Tensor, "M _ _"] | None:
+        """Room for all scores, or None if they take too much."""
+        (count, steps, _), size = self.queries.shape, self.keys.shape[1]
+        there = sum(one.nbytes for one in (self.queries, self.keys, self.values, context))
+        needed = 4 * count * up(steps, PADDING) * up(size, PADDING)
+        return None if needed > KEPT * there else _room(self.queries, count, steps, size)
+
+    def scores(self, pairs: Pairs, look: Look, kept: Tensor | None = None) -> Float[Tensor, "N _ _"]:
+        """Scores of a piece, where they are kept if they are."""
+        scores = _room(pairs.queries, *pairs.sizes[:3]) if kept is None else kept
         launch.score(pairs, scores, look)
         return scores
 
-    def chunks(self, gradients: bool, *others: Tensor) -> Iterator[list[Piece]]:
+    def chunks(self, gradients: bool, kept: Tensor | None, *others: Tensor) -> Iterator[list[Piece]]:
         """Cut the rows so that the work on a chunk fits in its room; what is too long for that, by its queries.
 
-        The pieces of the same rows come together; `others` are what there is besides.
+        The pieces of the same rows come together; `kept` are all scores, if they are, and take of the room; `others`
+        are what there is besides.
         """
         (count, steps, units), size = self.queries.shape, self.keys.shape[1]
         there = (self.queries, self.keys, self.values, *others)
-        room = max(ROOM, SHARE * sum(one.nbytes for one in there))
-        by_key = 4 * units * (3 if gradients else 1)
-        by_query = 4 * units * (2 if gradients else 1) + (4 + self.values.element_size()) * size
+        room = max(ROOM, SHARE * sum(one.nbytes for one in there) - (0 if kept is None else kept.nbytes))
+        by_key = 4 * units * ((3 if kept is None else 2) if gradients else 1)
+        score = 4 if gradients or kept is None else 0
+        by_query = 4 * units * (2 if gradients else 1) + (score + self.values.element_size()) * size
         row = by_key * size + by_query * steps
         if row > room:
             piece = max(PIECE, int((room - by_key * size) / by_query) // PADDING * PADDING)
@@ -150,24 +166,42 @@ class _Given(NamedTuple):
             yield [(slice(one, one + each), slice(0, steps))]
 
 
-def _look(given: _Given, piece: Piece, context: Tensor, logs: Tensor) -> None:
-    """Write the contexts of a piece, and the logarithms that its weights are made of again."""
+def _room(like: Tensor, count: int, steps: int, size: int) -> Float[Tensor, "N _ _"]:
+    """Room for scores in float32, with rows and columns to spare (see `launch.differentiate`)."""
+    return like.new_empty(count, up(steps, PADDING), up(size, PADDING), dtype=torch.float32)
+
+
+class _Seen(NamedTuple):
+    """What a look leaves for its gradients."""
+
+    logs: Float[Tensor, "M T"]
+    """The logarithms that weights are made of again."""
+    scores: Float[Tensor, "M _ _"] | None
+
+    def scores_of(self, piece: Piece) -> Float[Tensor, "N _ _"] | None:
+        """Those of a piece, where they are kept."""
+        rows, steps = piece
+        return None if self.scores is None else self.scores[rows, steps.start : up(steps.stop, PADDING)]
+
+
+def _look(given: _Given, piece: Piece, context: Tensor, seen: _Seen) -> None:
+    """Write the contexts of a piece, and what its gradients will need."""
     pairs, look = given.at(piece)
-    scores = given.scores(launch.prepare(pairs), look)
+    scores = given.scores(launch.prepare(pairs), look, seen.scores_of(piece))
     weights = given.values.new_empty(pairs.sizes[:3])
-    launch.softmax(scores, weights, logs[piece], pairs, look)
+    launch.softmax(scores, weights, seen.logs[piece], pairs, look)
     torch.bmm(weights, given.values[piece[0]], out=context[piece])
 
 
 def _back_of_rows(
-    given: _Given, logs: Tensor, back: Tensor, pieces: list[Piece], grads: list[Tensor], by_row: Tensor
+    given: _Given, seen: _Seen, back: Tensor, pieces: list[Piece], grads: list[Tensor], by_row: Tensor
 ) -> None:
     """Write the gradients of some rows, found piece by piece of their queries."""
     rows = pieces[0][0]
     kept: Gradients | None = None
     values_back: Tensor | None = None
     for piece in pieces:
-        kept, part = _back_of_piece(given, logs, back, piece, kept)
+        kept, part = _back_of_piece(given, seen, back, piece, kept)
         values_back = part if values_back is None else values_back.float() + part
         grads[0][piece] = kept.queries
     assert kept is not None
@@ -176,14 +210,16 @@ def _back_of_rows(
 
 
 def _back_of_piece(
-    given: _Given, logs: Tensor, back: Tensor, piece: Piece, kept: Gradients | None
+    given: _Given, seen: _Seen, back: Tensor, piece: Piece, kept: Gradients | None
 ) -> tuple[Gradients, Float[Tensor, "N S V"]]:
     """Add what a piece gives to the gradients of its rows; and what it gives to those of the values."""
     pairs, look = given.at(piece)
-    pairs = launch.prepare(pairs, gradients=True)
-    scores = given.scores(pairs, look)
+    scores = seen.scores_of(piece)
+    pairs = launch.prepare(pairs, gradients=True, scores=scores is None)
+    # A copy of what is kept: its gradients take its place, and there may be another pass back.
+    scores = given.scores(pairs, look) if scores is None else scores.clone()
     weights = back[piece] @ given.values[piece[0]].transpose(1, 2)
-    launch.softmax_back(scores, weights, logs[piece], pairs, look)
+    launch.softmax_back(scores, weights, seen.logs[piece], pairs, look)
     found = Gradients.zeros(pairs, kept)
     launch.differentiate(pairs, scores, found, look.position)
     return found, weights.transpose(1, 2) @ back[piece]

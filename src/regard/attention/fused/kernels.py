@@ -4,11 +4,15 @@ tanh need not be computed for each of the B·T·S·A units. With `x = exp(2q) ex
 
     tanh(q + k) = 1 - 2 r,    1 - tanh(q + k)² = 4 (r - r²),    r = 1 / (1 + x),
 
-where the exponentials are taken once for each element of queries and keys, and two reciprocals cost one:
+where the exponentials are taken once for each element of queries and keys. Scores need Σ v r alone. There the weights
+go into the exponentials of the keys, and with m = max |v| a unit is one multiply-add, and a quotient:
 
-    w / u + z / v = (w v + z u) / (u v),    1 / u = v / (u v),    1 / v = u / (u v).
+    Σ v tanh(q + k) = m (Σ 1/c - 2 Σ 1/u),    u = c (1 + x) = exp(2q) · c exp(2k) + c,    c = m / v, so that |c| >= 1.
 
-That is right as long as `|q| + |k| <= SAFE`; a tile that may hold more is computed from `q + k` itself, at twice to
+A sum of quotients takes one more for two instructions, 1/u + n/d = (n u + d) / (d u), and a single reciprocal. Four
+share one as long as the product of their u is a number (FOURS: up to |q| + |k| = 10 where all weigh the same, and more
+if few are large). Else two do (SAFE: up to 35, less for small weights), as they do in gradients, where each r is
+wanted: 1/u = w / (u w), 1/w = u / (u w). A tile that may hold more still is computed from `q + k` itself, at twice to
 four times the price, and is right for any finite input.
 
 Registers decide about speed here: in a tile of N rows and as many columns as there are threads (or a multiple), each
@@ -21,10 +25,14 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-SAFE = tl.constexpr(36.0)
-"""Then u, v < 2^104: if u v >= 2^127, its reciprocal is 0, and 1 / u and 1 / v are below 2^-23, half a last place."""
-LARGEST = tl.constexpr(1e6)
-"""Weights that are larger might overflow as they are multiplied by such a denominator."""
+SAFE = tl.constexpr(101.0)
+"""Bits of a unit. Then |u| <= 2^102: a product above 2^126 has the inverse 0, and both its 1/u are below 2^-24."""
+FOURS = tl.constexpr(121.0)
+"""Bits of four units. Their product is then at most 2^125, and n, a sum of four products of three, 2^127."""
+LEAST = tl.constexpr(2.0**-32)
+"""A weight of this part of the largest, or less, counts as none: a thousand of them make 2^-22 at most."""
+LIGHT = tl.constexpr(1024.0)
+"""The c of a unit without weight, where x is taken for 0: four stay far below FOURS, and a thousand 1/c make but 1."""
 SCALE = tl.constexpr(2.885390043258667)
 REST = tl.constexpr(3.8519196270e-08)
 """2 / ln 2, in two parts."""
@@ -73,31 +81,65 @@ def _four(x, N: tl.constexpr):
 @triton.jit(do_not_specialize=["N", "H", "first"])
 @no_type_check
 def exponentials(
-    Z, V, EXP, QUADS, TOP, N, TALL, H, first,
+    Z, V, EXP, QUADS, C, TOP, N, TALL, H, first,
     A: tl.constexpr, NATURAL: tl.constexpr, QUAD: tl.constexpr, BN: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """exp(2 z) for every element of n×N×A, and the largest |z| of each row, infinite if the weights are too large.
+    """exp(2 z) for every element of n×N×A; with rows for z = 0 after the last, up to TALL.
 
-    NATURAL lays them out as they come, QUAD as n×A/4×N×4, where neighbouring rows are neighbours in memory; with rows
-    of ones after the last, up to TALL.
+    NATURAL lays them out as they come. QUAD multiplies them by c, and lays them out as n×A/4×N×4, where neighbouring
+    rows are neighbours in memory; C gets, for each of the n, every c, Σ 1/c and m. TOP gets three numbers of each row,
+    as 3×n×N, all in bits: the most that a unit has of exp(2 |z|), and of |c| exp(2 |z|); the most that four have of
+    |c| max(1, exp(2 z)).
     """
     i = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * BN + tl.arange(0, BN)
+    V += (first + i) % H * A
+    C += i * (A + 2)
+    if QUAD:
+        m = _highest(V, A, BA)
+    total = 0.0
     top = tl.zeros([BN], tl.float32)
+    unit, four = top, top
     for start in range(0, A, BA):
         a = start + tl.arange(0, BA)
-        inside = (rows < N)[:, None] & (a < A)[None, :]
+        inside, written = (rows < N)[:, None] & (a < A)[None, :], (rows < TALL)[:, None] & (a < A)[None, :]
         z = tl.load(Z + i * N * A + rows[:, None] * A + a[None, :], mask=inside, other=0.0).to(tl.float32)
-        v = tl.load(V + (first + i) % H * A + a, mask=a < A, other=0.0)
-        top = tl.maximum(top, tl.max(tl.abs(z), axis=1))
-        top = tl.where(tl.max(tl.abs(v), axis=0) > LARGEST, float("inf"), top)
-        written = (rows < TALL)[:, None] & (a < A)[None, :]
+        exp, more = _exp_twice(z), tl.zeros([BA], tl.float32)
+        top = tl.maximum(top, tl.max(tl.abs(z) * SCALE, axis=1))
         if NATURAL:
-            tl.store(EXP + i * TALL * A + rows[:, None] * A + a[None, :], _exp_twice(z), mask=written)
+            tl.store(EXP + i * TALL * A + rows[:, None] * A + a[None, :], exp, mask=written)
         if QUAD:
+            v = tl.load(V + a, mask=a < A, other=0.0)
+            light = tl.abs(v) <= m * LEAST
+            c = tl.where(light, LIGHT, tl.div_rn(m, v))
+            # What a light unit gives is 2/c - 2/u, which is nothing.
+            total += tl.sum(tl.where(a < A, tl.div_rn(tl.where(light, 2.0, 1.0), c), 0.0), axis=0)
             at = (a // 4)[None, :] * (TALL * 4) + rows[:, None] * 4 + (a % 4)[None, :]
-            tl.store(QUADS + i * TALL * A + at, _exp_twice(z), mask=written)
-    tl.store(TOP + i * N + rows, top, mask=rows < N)
+            tl.store(QUADS + i * TALL * A + at, tl.where(light[None, :], 0.0, c[None, :] * exp), mask=written)
+            tl.store(C + a, c, mask=(a < A) & (tl.program_id(0) == 0))
+            z, more = tl.where(light[None, :], 0.0, z), tl.where(a < A, tl.log2(tl.abs(c)), 0.0)
+        unit = tl.maximum(unit, tl.max(tl.abs(z) * SCALE + more[None, :], axis=1))
+        high = tl.reshape(tl.maximum(z, 0.0) * SCALE + more[None, :], [BN, BA // 4, 4])
+        four = tl.maximum(four, tl.max(tl.sum(high, axis=2), axis=1))
+    if QUAD:
+        tl.store(C + A, total, mask=tl.program_id(0) == 0)
+        tl.store(C + A + 1, m, mask=tl.program_id(0) == 0)
+    TOP += i * N + rows
+    each = tl.num_programs(1) * N
+    tl.store(TOP, top, mask=rows < N)
+    tl.store(TOP + each, unit, mask=rows < N)
+    tl.store(TOP + 2 * each, four, mask=rows < N)
+
+
+@triton.jit
+@no_type_check
+def _highest(X, N, BN: tl.constexpr):
+    """The largest of N numbers, whatever their signs."""
+    top = tl.zeros([BN], tl.float32)
+    for start in range(0, N, BN):
+        at = start + tl.arange(0, BN)
+        top = tl.maximum(top, tl.abs(tl.load(X + at, mask=at < N, other=0.0)))
+    return tl.max(top, axis=0)
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -106,7 +148,7 @@ def exponentials(
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
 def scores(
-    Q, K, V, EXP_Q, QUADS, TOP_Q, TOP_K, MASK, E, T, S, TALL, WIDE, STEP, ROW, H, first, position,
+    Q, K, V, EXP_Q, QUADS, C, TOP_Q, TOP_K, MASK, E, T, S, TALL, WIDE, STEP, ROW, H, first, position,
     A: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
 ):  # fmt: skip
     """e[t, s] = Σ_a v[a] tanh(q[t, a] + k[s, a]) for a tile of BT×BS; not if none of it may be looked at."""
@@ -119,35 +161,65 @@ def scores(
     if MASKED:
         if tl.max(tl.load(MASK + (first + i) // H * S + s).to(tl.int32), axis=0) == 0:
             return
-    V += (first + i) % H * A
-    top = tl.max(tl.load(TOP_Q + i * T + t), axis=0) + tl.max(tl.load(TOP_K + i * S + s), axis=0)
-    if top <= SAFE:
-        e = _scores_by_pairs(EXP_Q + i * TALL * A, QUADS + i * WIDE * A, V, rows, columns, WIDE, A, BT, BS)
+    EXP_Q += i * TALL * A
+    QUADS += i * WIDE * A
+    C += i * (A + 2)
+    if _most(TOP_Q, TOP_K, 1, i, t, s, T, S) > SAFE:
+        e = _scores_exactly(Q + i * T * A, K + i * S * A, V + (first + i) % H * A, t, s, A, BT, BS)
+    elif _most(TOP_Q, TOP_K, 2, i, t, s, T, S) > FOURS:
+        e = _scores_by_pairs(EXP_Q, QUADS, C, rows, columns, WIDE, A, BT, BS)
     else:
-        e = _scores_exactly(Q + i * T * A, K + i * S * A, V, t, s, A, BT, BS)
+        e = _scores_by_fours(EXP_Q, QUADS, C, rows, columns, WIDE, A, BT, BS)
     inside = (rows < T)[:, None] & (columns < S)[None, :]
     tl.store(E + i * STEP + rows[:, None] * ROW + columns[None, :], e.to(E.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 @no_type_check
-def _scores_by_pairs(EXP_Q, QUADS, V, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
-    """Σ v - 2 Σ v r; for two units 2 FFMA (u), 3 for the numerator and u·v, a reciprocal and an FFMA: 3.5 for one."""
-    weighed = tl.zeros([BT, BS], tl.float32)
-    total = 0.0
+def _most(TOP_Q, TOP_K, which: tl.constexpr, i, t, s, T, S):
+    """The most bits that a query and a key of a tile may have together."""
+    i += tl.num_programs(2) * which
+    return tl.max(tl.load(TOP_Q + i * T + t), axis=0) + tl.max(tl.load(TOP_K + i * S + s), axis=0)
+
+
+@triton.jit
+@no_type_check
+def _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
+    """The u of four units."""
     four = tl.arange(0, 4)
+    q0, q1, q2, q3 = _four(tl.load(EXP_Q + t[:, None] * A + (a + four)[None, :]), BT)
+    k0, k1, k2, k3 = _four(tl.load(QUADS + a * WIDE + s[:, None] * 4 + four[None, :]), BS)
+    u0 = q0[:, None] * k0[None, :] + tl.load(C + a)
+    u1 = q1[:, None] * k1[None, :] + tl.load(C + a + 1)
+    u2 = q2[:, None] * k2[None, :] + tl.load(C + a + 2)
+    u3 = q3[:, None] * k3[None, :] + tl.load(C + a + 3)
+    return u0, u1, u2, u3
+
+
+@triton.jit
+@no_type_check
+def _scores_by_fours(EXP_Q, QUADS, C, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
+    """The sum of the above; for four units 4 FFMA (u), 6 for the quotient, a reciprocal and an FFMA: 3 for one."""
+    weighed = tl.zeros([BT, BS], tl.float32)
     for a in range(0, A, 4):
-        q0, q1, q2, q3 = _four(tl.load(EXP_Q + t[:, None] * A + (a + four)[None, :]), BT)
-        k0, k1, k2, k3 = _four(tl.load(QUADS + a * WIDE + s[:, None] * 4 + four[None, :]), BS)
-        v0, v1, v2, v3 = tl.load(V + a), tl.load(V + a + 1), tl.load(V + a + 2), tl.load(V + a + 3)
-        total += (v0 + v1) + (v2 + v3)
-        u0 = q0[:, None] * k0[None, :] + 1.0
-        u1 = q1[:, None] * k1[None, :] + 1.0
-        weighed += (v0 * u1 + v1 * u0) * _inverse(u0 * u1)
-        u2 = q2[:, None] * k2[None, :] + 1.0
-        u3 = q3[:, None] * k3[None, :] + 1.0
-        weighed += (v2 * u3 + v3 * u2) * _inverse(u2 * u3)
-    return total - 2.0 * weighed
+        u0, u1, u2, u3 = _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A, BT, BS)
+        over, under = u0 + u1, u0 * u1
+        over, under = over * u2 + under, under * u2
+        over, under = over * u3 + under, under * u3
+        weighed += over * _inverse(under)
+    return tl.load(C + A + 1) * (tl.load(C + A) - 2.0 * weighed)
+
+
+@triton.jit
+@no_type_check
+def _scores_by_pairs(EXP_Q, QUADS, C, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
+    """The same: 3 instructions for a unit too, but twice as many reciprocals, of which the chip makes few at a time."""
+    weighed = tl.zeros([BT, BS], tl.float32)
+    for a in range(0, A, 4):
+        u0, u1, u2, u3 = _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A, BT, BS)
+        weighed += (u0 + u1) * _inverse(u0 * u1)
+        weighed += (u2 + u3) * _inverse(u2 * u3)
+    return tl.load(C + A + 1) * (tl.load(C + A) - 2.0 * weighed)
 
 
 @triton.jit
@@ -255,17 +327,6 @@ def _anywhere(x):
     if INTERPRETED:
         return x
     return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.int32, is_pure=True, pack=1)
-
-
-@triton.jit
-@no_type_check
-def _highest(TOP, N, BN: tl.constexpr):
-    """The largest of N numbers."""
-    top = tl.zeros([BN], tl.float32)
-    for start in range(0, N, BN):
-        at = start + tl.arange(0, BN)
-        top = tl.maximum(top, tl.load(TOP + at, mask=at < N, other=0.0))
-    return tl.max(top, axis=0)
 
 
 @triton.jit

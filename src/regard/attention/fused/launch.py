@@ -30,7 +30,7 @@ TILES = {
     "scores": Tile(8, 512, 4),
     "scores of short sources": Tile(8, 64, 2),
     "scores of few": Tile(16, 128, 4),
-    "grad_keys": Tile(32, 128, 4),
+    "grad_keys": Tile(16, 128, 4),
     "grad_queries": Tile(16, 256, 4),
     "fits": Tile(2, 2048, 4),
     "see": Tile(64, 128, 4),
@@ -53,8 +53,10 @@ class Pairs(NamedTuple):
     exp_queries: Float[Tensor, "N _ A"] | None = None
     exp_keys: Float[Tensor, "N _ A"] | None = None
     quads: Float[Tensor, "N _ _ 4"] | None = None
-    top_queries: Float[Tensor, "N T"] | None = None
-    top_keys: Float[Tensor, "N S"] | None = None
+    scales: Float[Tensor, "N _"] | None = None
+    """Each row's weights as quads have them (see `kernels.exponentials`, also for the three tops)."""
+    top_queries: Float[Tensor, "3 N T"] | None = None
+    top_keys: Float[Tensor, "3 N S"] | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -80,29 +82,28 @@ def up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def prepare(pairs: Pairs, gradients: bool = False) -> Pairs:
-    """Take the exponentials of queries and keys, once; for gradients also as the keys come."""
-    exp_queries, _, top_queries = _exponentials(pairs, pairs.queries, PADDING, natural=True, quad=False)
+def prepare(pairs: Pairs, gradients: bool = False, scores: bool = True) -> Pairs:
+    """Take the exponentials of queries and keys, once; those of keys as gradients want them, and as scores do."""
+    exp_queries, _, _, top_queries = _exponentials(pairs, pairs.queries, PADDING, natural=True, quad=False)
     wide = max(PADDING, _tile(pairs.keys.shape[1]).columns)
-    exp_keys, quads, top_keys = _exponentials(pairs, pairs.keys, wide, natural=gradients, quad=True)
-    return pairs._replace(
-        exp_queries=exp_queries, exp_keys=exp_keys, quads=quads, top_queries=top_queries, top_keys=top_keys
-    )
+    exp_keys, quads, scales, top_keys = _exponentials(pairs, pairs.keys, wide, natural=gradients, quad=scores)
+    return Pairs(*pairs[:4], exp_queries, exp_keys, quads, scales, top_queries, top_keys)
 
 
 def _exponentials(
     pairs: Pairs, rows: Float[Tensor, "N M A"], multiple: int, natural: bool, quad: bool
-) -> tuple[Tensor | None, Tensor | None, Tensor]:
+) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor]:
     count, size, units = rows.shape
     tall = up(size, multiple)
-    top = rows.new_empty(count, size, dtype=torch.float32)
+    top = rows.new_empty(3, count, size, dtype=torch.float32)
     exp = rows.new_empty(count, tall, units, dtype=torch.float32) if natural else None
     quads = rows.new_empty(count, units // 4, tall, 4, dtype=torch.float32) if quad else None
+    scales = rows.new_empty(count, units + 2, dtype=torch.float32) if quad else None
     kernels.exponentials[(tall // 16, count)](
-        rows, pairs.vectors, exp if natural else top, quads if quad else top, top, size, tall,
+        rows, pairs.vectors, exp if natural else top, quads if quad else top, scales if quad else top, top, size, tall,
         pairs.heads, pairs.first, A=units, NATURAL=natural, QUAD=quad, BN=16, BA=128, num_warps=4,
     )  # fmt: skip
-    return exp, quads, top
+    return exp, quads, scales, top
 
 
 def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = None) -> None:
@@ -117,8 +118,8 @@ def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = No
         return
     tile = _tile(size)
     kernels.scores[(-(-size // tile.columns), -(-steps // tile.rows), count)](
-        pairs.queries, pairs.keys, pairs.vectors, pairs.exp_queries, pairs.quads, pairs.top_queries, pairs.top_keys,
-        scores if look is None else look.mask.view(torch.uint8), scores, steps, size,
+        pairs.queries, pairs.keys, pairs.vectors, pairs.exp_queries, pairs.quads, pairs.scales,
+        pairs.top_queries, pairs.top_keys, scores if look is None else look.mask.view(torch.uint8), scores, steps, size,
         pairs.exp_queries.shape[1], pairs.quads.shape[2], scores.stride(0), scores.stride(1), pairs.heads, pairs.first,
         AFTER_ALL if look is None else look.position,
         A=units, MASKED=look is not None, BT=tile.rows, BS=tile.columns, num_warps=tile.warps,
@@ -180,6 +181,8 @@ class Gradients(NamedTuple):
     keys: Float[Tensor, "N S A"]
     once: Float[Tensor, "N _ A"]
     """Σ dE r, in parts."""
+    total: Float[Tensor, "N"]
+    """Σ dE: nothing behind a softmax, but for what is rounded."""
 
     @staticmethod
     def zeros(pairs: Pairs, kept: "Gradients | None" = None) -> "Gradients":
@@ -189,13 +192,12 @@ class Gradients(NamedTuple):
         if kept is not None:
             return kept._replace(queries=queries)
         parts = -(-size // TILES["grad_keys"].rows)
-        return Gradients(
-            queries, torch.zeros_like(pairs.keys, dtype=torch.float32), queries.new_zeros(count, parts, units)
-        )
+        keys = torch.zeros_like(pairs.keys, dtype=torch.float32)
+        return Gradients(queries, keys, queries.new_zeros(count, parts, units), queries.new_zeros(count))
 
     def vectors(self) -> Float[Tensor, "N A"]:
-        """What `tanh = 1 - 2 r` makes of them, for gradients of scores that sum to zero."""
-        return -2.0 * self.once.sum(dim=1)
+        """What `tanh = 1 - 2 r` makes of them."""
+        return self.total[:, None] - 2.0 * self.once.sum(dim=1)
 
 
 def differentiate(
@@ -206,6 +208,7 @@ def differentiate(
     `back` is filled up with zeros to a multiple of PADDING keys, and of 2 queries.
     """
     count, steps, size, units = pairs.sizes
+    found.total.add_(back.sum(dim=(1, 2)))
     exact = pairs.exp_queries is None or pairs.exp_keys is None
     tables = [pairs.exp_queries, pairs.exp_keys, pairs.top_queries, pairs.top_keys]
     tables = [pairs.queries if one is None or exact else one for one in tables]
@@ -214,8 +217,9 @@ def differentiate(
     same = torch.are_deterministic_algorithms_enabled()
     tile = TILES["grad_keys"]
     kernels.grad_keys[(-(-units // tile.columns), -(-size // tile.rows), count)](
-        pairs.queries, pairs.keys, pairs.vectors, *tables, back, *found, *numbers, position,
-        A=units, EXACT=exact, QUERIES=queries and not same, BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
+        pairs.queries, pairs.keys, pairs.vectors, *tables, back, found.queries, found.keys, found.once,
+        *numbers, position, A=units, EXACT=exact, QUERIES=queries and not same,
+        BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
     )  # fmt: skip
     if queries and same:
         tile = TILES["grad_queries"]

@@ -84,7 +84,9 @@ class Look(Waiting):
         back = functional.pad(back, (0, up(size, PADDING) - size, 0, tall - steps)).contiguous()
         pairs = Pairs(queries.contiguous(), keys, vectors)
         found = Gradients.zeros(pairs)
-        launch.differentiate(pairs if few else launch.prepare(pairs, gradients=True), back, found, queries=False)
+        launch.differentiate(
+            pairs if few else launch.prepare(pairs, gradients=True, scores=False), back, found, queries=False
+        )
         return found
 
     def _grouped(self, slope: Float[Tensor, "M S _"]) -> Float[Tensor, "B G S _"]:

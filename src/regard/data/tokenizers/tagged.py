@@ -63,7 +63,8 @@ class Tagged(Tokenizer):
         if match is None:
             raise DataError(
                 f"{_begun(text)} does not tell what to write, and this model writes more than one language ({known}): "
-                f"say --to {self.tags[0]}, or begin it with {tag_mark(self.tags[0])}."
+                f"say --to {self.tags[0]} (to train it, --tagged {self.tags[0]}=CORPUS), or begin it with "
+                f"{tag_mark(self.tags[0])}."
             )
         if match[1] not in self._ids:
             raise DataError(
