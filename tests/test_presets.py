@@ -6,6 +6,7 @@ import torch
 from regard.errors import ConfigError
 from regard.models.build import build_model
 from regard.presets import preset, presets
+from regard.presets.vision import any_preset, visions
 
 SOURCE, TARGET = 31, 37
 LARGE = ("sutskever2014", "cho2014", "bahdanau2014", "luong2015")
@@ -71,6 +72,23 @@ def test_an_unknown_preset():
     assert str(caught.value) == (
         "No preset named 'bahdanau2015'. Did you mean 'bahdanau2014'? (regard list presets shows all)"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("captioner-smal", "captioner-small"), ("hu2017", "hu2017-se"), ("bahdanau2015", "bahdanau2014")],
+)
+def test_an_unknown_preset_of_texts_or_pictures(name, meant):
+    with pytest.raises(ConfigError) as caught:
+        any_preset(name)
+    assert str(caught.value) == (
+        f"No preset named {name!r}. Did you mean {meant!r}? (regard list presets and regard list visions show all)"
+    )
+
+
+@pytest.mark.parametrize("name", [*presets, *visions])
+def test_any_preset_is_found(name):
+    assert any_preset(name).preset == name
 
 
 def test_sutskever2014_has_the_paper_s_size():

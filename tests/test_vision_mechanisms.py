@@ -3,9 +3,12 @@
 import importlib
 import sys
 import tomllib
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
+
+from regard.settings import override, to_toml
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,3 +48,20 @@ def test_every_system_can_be_built(bench):
     assert shown <= {system.name for system in bench.systems()}
     for system in bench.systems():
         assert system.config.model.image is not None
+
+
+def test_what_recipes_make_is_not_trained_here_and_no_other_model_is_shown_in_its_place(bench, tmp_path, capsys):
+    made = {system.name: system for system in bench.systems() if system.variant is not None}
+    assert {"xu2015-soft", "xu2015-hard", "asker", "carion2020"} <= set(made)
+    assert bench.train_one(made["asker"], tmp_path, {}) is None
+    assert "--model asker=FOLDER" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.toml").write_text(to_toml(override(made["asker"].config, ["model.image.layers=1"])), "utf-8")
+    with pytest.raises(SystemExit, match="is not what is shown as asker"):
+        bench.measure(made["asker"], other)
+    assert bench.a_model(f"asker={other}") == ("asker", other)
+    for wrong in ("asker", f"asker={tmp_path}", f"nobody={other}"):
+        with pytest.raises(ArgumentTypeError, match="NAME=FOLDER"):
+            bench.a_model(wrong)

@@ -150,7 +150,7 @@ class ImageConfig:
     channels: int = 3
     """Colours of an image: 3, or 1 for grey (regions: the width of a given feature)."""
     size: int = 32
-    """Rows and columns of pixels that positions are made for (regions: of regions; 0 if they are objects anywhere)."""
+    """Rows and columns of pixels that images are resized to (regions: of regions; 0 if they are objects anywhere)."""
     width: int = 128
     """Units of a cell (resnet: channels of the last stage; each stage before has half as many)."""
     stages: int = 3

@@ -39,7 +39,7 @@ class DisplayError(RegardError):
     """A picture that cannot be drawn or written."""
 
 
-def did_you_mean(name: str, allowed: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing where none is near."""
-    near = get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+def did_you_mean(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing where none is near (1 is the same)."""
+    near = get_close_matches(name, list(allowed), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -182,7 +182,10 @@ def test_several_models_look_one_after_the_other(regard, trained, another, here)
 def test_what_cannot_be_looked_at_by_heads(refused, trained, language_model):
     assert refused("attend", trained, "the dog", "--head", "0", "--heads") == "Give either --head or --heads, not both."
     assert refused("attend", language_model, "le chien") == (
-        "This model has no attention to a source: it is a language model, which reads none."
+        "This model has no attention, so there is nothing to show."
+    )
+    assert refused("attend", language_model, "le chien", "--prefix", "le") == (
+        f"--prefix is for models that read a source, and {language_model} holds a language model."
     )
 
 

@@ -54,19 +54,21 @@ def test_check_sums_up(regard):
     lines = regard("data", "scenes:valid:60", "--check").lines
     assert lines[0] == "scenes:valid:60: 60 scenes, 30 with a held-out combination"
     kinds = [line.split(":")[0].strip() for line in lines[1:]]
-    assert kinds == ["things", "captions", "existence", "count", "colour", "shape", "comparison", "spatial"]
+    assert lines[1] == "  images: 64 × 64 pixels, coloured"
+    assert kinds == ["images", "things", "captions", "existence", "count", "colour", "shape", "comparison", "spatial"]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("scenes", "--reverse"), "scenes are pictures, and --reverse is for pairs: leave it out."),
+        (("scenes", "--reverse"), "scenes has pictures, and --reverse is for pairs: leave it out."),
         (("scenes", "--pixels", "20"), "scenes cannot be painted with 20 pixels a side: give 32 to 128."),
         (("scenes", "--split", "tset"), "No split named 'tset' in scenes. Did you mean 'test'? "
                                         "It has train, valid, test."),
         (("scenes", "--size", "0"), "--size is 0; it must be at least 1."),
-        (("copy", "--out", "x"), "--out and --pixels are for scenes, which are pictures: leave them out."),
-        (("copy", "--pixels", "64"), "--out and --pixels are for scenes, which are pictures: leave them out."),
+        (("scenes", "--pixels", "0"), "--pixels is 0; it must be at least 1."),
+        (("copy", "--out", "x"), "--out and --pixels are for scenes, which are painted: leave them out."),
+        (("copy", "--pixels", "64"), "--out and --pixels are for scenes, which are painted: leave them out."),
     ],
 )  # fmt: skip
 def test_refusals(refused, here, given, message):

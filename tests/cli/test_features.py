@@ -40,6 +40,8 @@ def test_pictures_are_described_by_name_or_path(regard, reader, stored):
     path = stored.parent / "elsewhere" / "c.jpg"
     assert regard("caption", reader, "--features", stored, path).lines == [named.lines[1].split("\t")[1]]
     assert "<unk>" not in named.out
+    some = regard("caption", reader, "--features", stored, "a.jpg", "d.jpg", "c.jpg")
+    assert (some.code, some.out, len(some.err.splitlines())) == (2, named.out, 1)
 
 
 def test_attention_is_laid_over_the_thumbnail_or_the_file(regard, refused, reader, stored, tmp_path):

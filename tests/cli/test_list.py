@@ -10,19 +10,23 @@ import pytest
 import regard as package
 from regard import __version__
 from regard.cli import completion
-from regard.cli.list import KINDS, SETTINGS
+from regard.cli.list import BESIDE, KINDS, SETTINGS
+from regard.data.embedded import corpora, pictured
 from regard.packed import multiplies_bfloat16
 from regard.settings import describe
 
 
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_every_kind_lists_its_registry_with_a_line_about_each(regard, kind):
-    module, _, name = KINDS[kind].partition(":")
-    registry = getattr(importlib.import_module(module), name)
-    assert registry.plural == kind
+    names = []
+    for place in (KINDS[kind], *filter(None, [BESIDE.get(kind)])):
+        module, _, name = place.partition(":")
+        registry = getattr(importlib.import_module(module), name)
+        assert registry.plural == kind
+        names += registry
     ran = regard("list", kind)
     assert (ran.code, ran.err) == (0, "")
-    assert [line.split()[0] for line in ran.lines] == [*registry]
+    assert [line.split()[0] for line in ran.lines] == names
     assert all(len(line.split()) > 2 for line in ran.lines)
 
 
@@ -32,6 +36,12 @@ def test_every_registry_of_the_package_is_listed():
     plurals = re.findall(r'= Registry\(\s*"[a-z ]+",\s*"([a-z]+)"\s*\)', source)
     assert len(plurals) >= 12
     assert {*plurals} == {*KINDS}
+    assert [kind for kind in KINDS if plurals.count(kind) > 1 and kind != "scores"] == [*BESIDE]  # scores: an example
+
+
+def test_corpora_of_pictures_are_listed_among_the_others(regard):
+    assert {*corpora, *pictured} == {line.split()[0] for line in regard("list", "corpora").lines}
+    assert {"scenes", "fashion-mnist"} == {*pictured}
 
 
 def test_settings_are_listed_with_help_and_default(regard):
@@ -81,6 +91,24 @@ def test_the_shell_offers_what_begins_so():
     assert {"decoding.method=", "decoding.top_k="} <= {name for name, _ in completion.decoding_assignments("")}
     assert completion.decoding_assignments("training.") == []
     assert completion.devices("c") == ["cpu", "cuda"]
+    assert [name for name, _ in completion.several_presets("gpt,cho")] == ["gpt,cho2014", "gpt,cho2014-small"]
+    assert completion.assignments("model.encoder.norm=p") == [
+        ("model.encoder.norm=pre", ""),
+        ("model.encoder.norm=post", ""),
+    ]
+
+
+FREE = {"preset", "started_from"}
+
+
+def test_every_setting_that_is_a_name_is_completed():
+    """Its own value is among what is offered, unless it is any text."""
+    for setting in describe():
+        if setting.type == "a text" and setting.name not in FREE:
+            offered = [name for name, _ in completion.assignments(f"{setting.name}=")]
+            assert offered, setting.name
+            if setting.default not in ("none", ""):
+                assert f"{setting.name}={setting.default}" in offered
 
 
 def test_the_shell_offers_values_that_have_names():

@@ -96,6 +96,27 @@ def test_what_cannot_be_described(refused, captions, classes, trained, drawn):
     )
 
 
+def test_a_picture_that_cannot_be_read_costs_no_other(regard, captions, classes, drawn):
+    pytest.importorskip("PIL")
+    alone = [regard("caption", captions, drawn / name).lines[0] for name in ("0.png", "1.png")]
+    (drawn / "00.png").write_bytes(b"no image")
+    whole = (drawn / "0.png").read_bytes()
+    (drawn / "2.png").write_bytes(whole[: len(whole) // 2])
+    for given in ([drawn], [drawn / name for name in ("0.png", "00.png", "1.png", "2.png")]):
+        ran = regard("caption", captions, *given)
+        assert (ran.code, ran.out) == (2, f"{drawn / '0.png'}\t{alone[0]}\n{drawn / '1.png'}\t{alone[1]}\n")
+        errors = ran.err.splitlines()
+        assert [line.split(" is ")[0] for line in errors] == [
+            f"regard: {drawn / '00.png'}",
+            f"regard: {drawn / '2.png'}",
+        ]
+    few = regard("caption", captions, drawn / "00.png", drawn / "1.png", drawn / "none")
+    assert (few.code, few.out, len(few.err.splitlines())) == (2, f"{drawn / '1.png'}\t{alone[1]}\n", 2)
+    ran = regard("classify", classes, drawn, "--top", "1")
+    assert (ran.code, [line.split("\t")[0] for line in ran.lines]) == (2, [str(drawn / "0.png"), str(drawn / "1.png")])
+    assert len(ran.err.splitlines()) == 2
+
+
 def test_a_captioner_is_scored_on_scenes_familiar_and_held_out(regard, refused, captions):
     ran = regard("evaluate", captions, "--data", "scenes:4", "--beam", "1", "--json")
     assert ran.code == 0, ran.err
@@ -117,6 +138,7 @@ def test_pictures_are_classified(regard, refused, classes, clothes, drawn):
     assert {line.split("\t")[1] for line in lines} >= {"ankle boot", "T-shirt/top"}
     assert [line.count("\t") for line in regard("classify", classes, drawn).lines] == [2] * 6
     assert refused("classify", classes) == "There is nothing to classify: give image files, or a folder of them."
+    assert refused("evaluate", classes, "--data", "scenes:test:10").startswith("scenes:test:10 has no classes for its ")
     ran = regard("evaluate", classes, "--data", clothes)
     assert ran.lines[0] == f"{clothes}:test: 6 pictures, nothing searched"
     assert ran.lines[1].split()[0] == "accuracy"
@@ -133,6 +155,7 @@ def test_texts_and_pictures_are_not_mixed_up(refused, here):
         "presets)."
     )
     assert refused("train", "--preset", "xu2015-sof", "--data", "scenes", "--out", "m") == (
-        "No vision preset named 'xu2015-sof'. Did you mean 'xu2015-soft'? (regard list visions shows all)"
+        "No preset named 'xu2015-sof'. Did you mean 'xu2015-soft'? (regard list presets and regard list visions show "
+        "all)"
     )
     assert not (here / "m").exists()

@@ -141,6 +141,49 @@ def test_boxes_are_in_pixels_of_the_picture_as_it_is_seen(regard, things, tmp_pa
         assert drawn.width < drawn.height
 
 
+def test_masks_are_written_as_pictures_of_the_pictures_own_size(regard, refused, things, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(7).integers(0, 256, (64, 101, 3), np.uint8)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    image.fromarray(noise).save(tmp_path / "a" / "it.png")
+    image.fromarray(noise[:, 18:82]).save(
+        tmp_path / "b" / "it.png"
+    )  # the square in the middle, which is all that is read
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    files = tmp_path / "a" / "it.png", tmp_path / "bad.png", tmp_path / "b" / "it.png"
+    out = tmp_path / "new" / "masks"
+    ran = regard("detect", things, *files, "--least", "0", "--json", "--masks", out)
+    assert (ran.code, len(ran.lines)) == (2, 2)
+    assert ran.err.splitlines()[-1] == f"Wrote 16 masks to {out}"
+    wide, square = ([*map(told_mask, json.loads(line)["things"])] for line in ran.lines)
+    names = [Path(file).name for file, _, _ in (*wide, *square)]
+    assert names == sorted(names) == sorted(path.name for path in out.iterdir())
+    assert (names[0][:6], names[8][:8]) == ("it-01-", "it-2-01-")
+    for (_, whole, _), (_, middle, pixels) in zip(wide, square, strict=True):
+        assert (whole.shape, middle.shape) == ((64, 101), (64, 64))
+        np.testing.assert_array_equal(whole, np.pad(middle, ((0, 0), (18, 19))))
+        assert {*np.unique(middle)} <= {0, 255}
+        assert (middle > 0).sum() == pixels
+    file = tmp_path / "bad.png"
+    assert refused("detect", things, files[0], "--masks", file) == f"Cannot write masks to {file}: file exists."
+
+
+def told_mask(thing):
+    """A mask's file, what is in it, and how many pixels are the thing's."""
+    from PIL import Image
+
+    return thing["mask"], np.array(Image.open(thing["mask"])), thing["pixels"]
+
+
+def test_masks_are_not_had_from_a_detector_of_boxes(commanded, refused, tmp_path):
+    trained(commanded, tmp_path / "m", "carion2020-small", "--set", "model.detection.mask_channels=0")
+    assert refused("detect", tmp_path / "m", "--scene", "1", "--masks", tmp_path / "masks") == (
+        "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
+    )
+    assert not (tmp_path / "masks").exists()
+
+
 def test_both_are_scored_on_scenes_familiar_and_held_out(regard, answers, things):
     ran = regard("evaluate", answers, "--data", "scenes:6", "--json")
     assert ran.code == 0, ran.err

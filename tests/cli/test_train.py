@@ -126,7 +126,8 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
         ),
         (
             ("--data", "dates", "--preset", "bahdanau"),
-            "No preset named 'bahdanau'. Did you mean 'bahdanau2014'? (regard list presets shows all)",
+            "No preset named 'bahdanau'. Did you mean 'bahdanau2014'? (regard list presets and regard list visions "
+            "show all)",
         ),
         (
             ("--data", "dates", "--preset", "cho2014", "--config", "c.toml"),

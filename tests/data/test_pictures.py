@@ -10,9 +10,11 @@ import pytest
 from regard.data.captioned import CaptionedImages, RegionFeatures, read_captions
 from regard.data.fashion import DEBIAN, LABELS, FashionMnist
 from regard.data.lines import open_lines
-from regard.data.pictures import PARTS, ScenePictures, open_pictures
+from regard.data.pictures import PARTS, ScenePictures, needed_by, open_pictures
+from regard.data.regions import Regions
 from regard.data.scenes import scene
 from regard.errors import DataError
+from regard.presets.vision import vision, visions
 from regard.viz.png import png
 
 FLICKR = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "flickr8k"
@@ -87,9 +89,7 @@ def test_a_source_has_what_it_says_and_nothing_else(source):
     assert source.has <= set(PARTS)
     for part in PARTS:
         if part not in source.has:
-            assert refused(getattr(source, part), 0).startswith(
-                f"{source.name} has no {part} for its pictures (it has "
-            )
+            assert f"{source.name} has no " in refused(getattr(source, part), 0)
             assert refused(source.require, part) == refused(getattr(source, part), 0)
     source.require(*source.has)
 
@@ -147,12 +147,48 @@ def test_scenes_are_those_of_the_generator():
         (["scnes"], "No pictures 'scnes': neither a folder nor an .npz file. Did you mean 'scenes'? "),
         (["fashion-mnits"], "No pictures 'fashion-mnits': neither a folder nor an .npz file. "
                             "Did you mean 'fashion-mnist'? "),
+        (["fashion-mnist:test"], "'fashion-mnist:test': a part of fashion-mnist is named by --split (train, valid, "
+                                 "test, all), not behind a colon."),
         ([], "0 parts of a source of pictures. "),
         (["no.npz"], "No file 'no.npz' with region features."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_opened(here, parts, message):
     assert refused(open_pictures, parts).startswith(message)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_advised_has_what_is_lacking(part):
+    """Who lacks a part is told of all sources that have it, and of no other."""
+    sources = {
+        "scenes": ScenePictures.has,
+        "fashion-mnist": FashionMnist.has,
+        "a folder of images": CaptionedImages.has,
+        "an .npz file": RegionFeatures.has,
+    }
+    advised = str(ScenePictures("test", 1).lacks(part)).partition("Give ")[2]
+    assert {name for name in sources if name in advised} == {name for name, has in sources.items() if part in has}
+
+
+def test_scenes_without_classes_are_refused_for_that_and_not_for_their_size():
+    told = (
+        "scenes:9 has no classes for its pictures (it has images, captions, questions, objects, objects of words). "
+        "Give fashion-mnist or a folder with its IDX files; or take another model (regard list visions)."
+    )
+    assert refused(open_pictures, ["scenes:9"], pixels=28, needed=needed_by(vision("resnet").model)) == told
+    assert "has no features of regions" in refused(
+        open_pictures, ["scenes:9"], pixels=7, needed=needed_by(vision("xu2015-soft").model)
+    )
+    assert "28 pixels a side" in refused(
+        open_pictures, ["scenes:9"], pixels=28, needed=needed_by(vision("captioner").model)
+    )
+
+
+@pytest.mark.parametrize("name", [*visions])
+def test_every_vision_preset_needs_what_some_source_has(name):
+    needed = {*needed_by(vision(name).model)}
+    assert len(needed) == 2
+    assert any(needed <= kind.has for kind in (ScenePictures, FashionMnist, CaptionedImages, RegionFeatures))
 
 
 def test_scenes_of_no_split():
@@ -289,6 +325,12 @@ def test_captions_that_are_wrong_are_refused(here, content, message):
     assert refused(open_pictures, ["images", "c.txt"]) == message
 
 
+def test_a_folder_without_images(here):
+    (here / "texts").mkdir()
+    (here / "texts/train.en").write_text("a\n")
+    assert refused(open_pictures, ["texts"]) == "texts is a folder without images. Give the files in it: train.en"
+
+
 def test_a_folder_without_captions(here):
     write_images(here / "images", ["a.jpg"])
     assert refused(open_pictures, ["images"]).startswith("images has no captions file (captions.tsv, ")
@@ -329,6 +371,21 @@ def test_what_is_not_packed_stays_on_disk(here, order):
         assert np.array_equal(plain.regions(i), packed.regions(i))
         assert np.array_equal(plain.pooled(i), packed.pooled(i))
     assert isinstance(plain._stored, np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("2090545563_a4e66ec76c.jpg", "Did you mean '2090545563_a4e66ec76b.jpg'?"),
+        ("2090545563_a4e66ec76b", "Did you mean '2090545563_a4e66ec76b.jpg'?"),
+        ("1000268201_693b08cb0e.jpg", "It has 2 pictures, with names such as '2090545563_a4e66ec76b.jpg'."),
+        ("dog.jpg", "It has 2 pictures, with names such as '2090545563_a4e66ec76b.jpg'."),
+    ],
+)
+def test_only_a_name_that_is_really_near_is_suggested(here, name, told):
+    names = np.array(["2090545563_a4e66ec76b.jpg", "1000523639_d21d87ad2e.jpg"])
+    np.savez(here / "f.npz", regions=np.ones((2, 3, 5), np.float32), names=names)
+    assert refused(Regions(Path("f.npz")).find, name) == f"f.npz has no picture {name!r}. {told}"
 
 
 NINE = np.zeros((9, 5, 7), np.float32)

@@ -12,6 +12,7 @@ from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.data.vocabulary import EOS
 from regard.decoding.ensemble import Ensemble
+from regard.decoding.look_back import look_back
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
 from regard.evaluation.evaluate import evaluate
@@ -124,6 +125,32 @@ def test_it_has_no_source_to_look_at_and_needs_no_prefix():
         model.translate(["la"], prefix=["robe"])
     assert str(refused.value) == ("A language model continues the texts themselves: put what it must start with there.")
     assert model.translate(["la"], prefix=[""])
+
+
+BACK = replace(LSTM, decoder=replace(LSTM.decoder, kind="looking-back"), self_attention=AttentionConfig(score="dot"))
+TAPE = replace(LSTM, decoder=replace(LSTM.decoder, kind="lstmn", readout="none"))
+
+
+@pytest.mark.parametrize(
+    ("config", "layers", "heads", "first"),
+    [(GPT, 2, 2, 1), (BACK, 1, 1, 0), (TAPE, 1, 4, 0)],
+    ids=["gpt", "looking-back", "lstmn"],
+)
+def test_it_looks_back_at_its_own_text(config, layers, heads, first):
+    model = language_model(config)
+    trace = look_back(model, "la robe noir")
+    assert trace.source == ("<s>", "la", "robe", "noir")
+    assert trace.target == ("la", "robe", "noir", "</s>")
+    assert trace.weights.shape == (layers, heads, 4, 4)
+    assert trace.log_probs == pytest.approx(model.score([Pair("", "la robe noir")])[0])
+    assert np.triu(trace.weights, k=first).max() == 0  # what comes later is not looked at
+    sums = trace.weights.sum(axis=-1)
+    assert sums[:, :, 1:] == pytest.approx(1, abs=1e-5)
+    assert sums[:, :, 0] == pytest.approx(first, abs=1e-5)
+
+
+def test_one_without_attention_has_no_looks():
+    assert look_back(language_model(), "la robe").weights.shape == (0, 0, 3, 3)
 
 
 def test_several_write_together():

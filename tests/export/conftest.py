@@ -31,6 +31,7 @@ TEXTS = ModelConfig(
 SMALL = ("image.size=16", "image.width=16", "image.units=1", "image.stages=2", "image.block=none", "image.within=false")
 PATCHES = ("image.kind=patches", "image.patch=4", "image.layers=0")
 WRITER = (*PATCHES, "embedding=8", "decoder.width=8", "decoder.readout_width=8", "attention.width=8")
+FEATURES = ("image.kind=regions", "image.size=2", "image.channels=5")
 
 
 def vision(name: str, *changes: str) -> Config:
@@ -44,6 +45,7 @@ def folders(tmp_path_factory, make_folder):
     configs = {
         "translate": (Config(model=TEXTS), Tokenizers(SOURCE, TARGET)),
         "caption": (vision("xu2015-hard-small", *WRITER), Tokenizers(TARGET, TARGET)),
+        "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),
         "ask": (vision("anderson2017-small", "encoder.width=8", "questions.fusion=8", *PATCHES), QUESTIONS),
         "detect": (vision("carion2020-small", "decoder.width=16", "decoder.layers=1", "image.layers=0"), LABELS),

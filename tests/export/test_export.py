@@ -107,6 +107,61 @@ def test_the_same_things_are_found(folders, exports, pictures):
     assert [line.split("\t")[1] for line in run(exported, pictures[0])] == [thing.name for thing in likely]
 
 
+def test_what_cannot_be_read_is_told_in_one_line_and_costs_no_other(exports, pictures, tmp_path):
+    bad = {name: tmp_path / f"{name}.png" for name in ("text", "cut", "bomb")}
+    bad["text"].write_text("no image")
+    bad["cut"].write_bytes(pictures[0].read_bytes()[:900])
+    Image.new("1", (15000, 15000)).save(bad["bomb"])
+    ran = start(
+        exports("classify"), bad["text"], pictures[0], bad["cut"], bad["bomb"], tmp_path / "none.png", pictures[1]
+    )
+    assert (ran.returncode, ran.stdout.splitlines()) == (2, run(exports("classify"), *pictures))
+    assert [line.partition(": it ")[0] for line in ran.stderr.splitlines()] == [
+        *map(str, (bad["text"], bad["cut"], bad["bomb"], tmp_path / "none.png"))
+    ]
+    assert ran.stderr.splitlines()[2].endswith("more pixels than the 50 million that are read. Make it smaller.")
+    for name in ("caption", "detect", "ask"):
+        ran = start(exports(name), bad["cut"], *(["is there a cat"] if name == "ask" else []))
+        assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
+
+
+def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, tmp_path):
+    exported, random = exports("features"), np.random.default_rng(3)
+    regions, scale = random.integers(-99, 99, (2, 4, 5)).astype(np.int8), np.full(5, 0.02, np.float32)
+    features = tmp_path / "f.npz"
+    np.savez(features, names=["a.jpg", "b.jpg"], regions=regions, regions_scale=scale)
+    np.save(tmp_path / "b.npy", regions[1] * scale)
+    greedy = [told.text for told in Narrator.load(folders["features"]).describe(regions * scale, beam=1)]
+    assert run(exported, tmp_path / "b.npy", features, "b.jpg", "elsewhere/a.jpg") == [greedy[1], greedy[1], greedy[0]]
+    told = (exported.folder / "README.md").read_text(encoding="utf-8")
+    assert "python run.py features.npz picture.jpg" in told
+    assert "picture.png" not in told
+
+
+def test_features_that_cannot_be_read_are_told_of(pictures, tmp_path, capsys):
+    from regard.export.programs.pixels import read_pictures
+
+    np.savez(tmp_path / "f.npz", names=["a.jpg"], regions=np.zeros((1, 4, 5), np.float32))
+    np.save(tmp_path / "wide.npy", np.zeros((4, 6)))
+    (tmp_path / "text.npz").write_text("no numbers")
+
+    def said(*given):
+        with pytest.raises(SystemExit) as left:
+            list(read_pictures([*map(str, given)], {"kind": "regions", "size": 2, "channels": 5}))
+        assert left.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line.replace(f"{tmp_path}/", "")
+
+    assert said(tmp_path / "wide.npy") == "wide.npy: the model reads 4 regions of 5 features, got 4 × 6."
+    assert said(tmp_path / "f.npz", "b.jpg", "a.jpg") == "b.jpg: the .npz file has no picture of this name."
+    assert said(tmp_path / "text.npz", "a.jpg") == (
+        "text.npz: it cannot be read as an .npz file (it is of another kind)."
+    )
+    assert said(pictures[0]).endswith(
+        "this model reads features of regions: give an .npz file of them and names of pictures in it, or .npy files."
+    )
+
+
 def test_the_files_say_what_export_json_says(exports):
     exported = exports("translate")
     told = json.loads((exported.folder / "export.json").read_bytes())

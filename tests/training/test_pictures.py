@@ -11,12 +11,17 @@ from tiny_run import Killed, Listener, contents, killed, train
 
 from regard.config import Config
 from regard.data.picture_cache import PictureCache
+from regard.data.pictures import open_pictures
+from regard.decoding.folders import open_pictured, sizes_of
 from regard.decoding.narrator import Narrator
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
 from regard.settings import override, read_toml
 from regard.training import loop
+from regard.training.averaging import set_weights
 from regard.training.classes import moved
+from regard.training.finetune import configuration_of, read_start
+from regard.vision.build import build
 
 SMALL = (
     *("model.image.width=16", "model.image.units=1", "model.image.stages=3", "model.embedding=8", "model.dropout=0.1"),
@@ -173,7 +178,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
         "presets)."
     )
     assert "No pictures 'scnes'" in refused(captioner("captioner-small", ("scnes",), ()), DataError)
-    assert "has no label for its pictures" in refused(captioner("resnet-small"), DataError)
+    assert "has no classes for its pictures" in refused(captioner("resnet-small"), DataError)
     assert "has no captions for its pictures" in refused(captioner("captioner-small", (clothes,), ()), DataError)
     assert refused(captioner("resnet-small", (clothes,), (), "training.metric=bleu")) == (
         "training.metric=bleu is not what this model's task is scored by: take accuracy or loss."
@@ -204,12 +209,54 @@ def test_a_run_starts_from_another_and_keeps_its_vocabulary(clothes, tmp_path):
         assert (tuned / "model.safetensors").is_file()
 
 
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@pytest.mark.parametrize("name", ["captioner-small", "dosovitskiy2020-vit-small"])
+def test_a_run_starts_from_a_model_of_another_image_size(name, positions, clothes, tmp_path):
+    """Before it learns anything, it sees in larger images what the old model would."""
+    data, valid = (("scenes:6",), ("scenes:2",)) if name == "captioner-small" else ((clothes,), ())
+    made = (f"model.image.positions={positions}", "training.steps=1", "model.image.layers=1", "model.dropout=0.0")
+    train(captioner(name, data, valid, *made), tmp_path / "old")
+    larger = override(configuration_of(tmp_path / "old"), ["model.image.size=48"])
+    larger = replace(larger, data=captioner(name, data, valid).data)
+    start = read_start(larger)
+    old, vocabulary, _ = open_pictured(tmp_path / "old", "cpu", larger.model.task)
+    model = build(larger.model, *sizes_of(vocabulary)).eval()
+    set_weights(model, start.weights)
+    image = torch.randn(2, larger.model.image.channels, 48, 48, generator=torch.Generator().manual_seed(1))
+    assert model.encoder.stem.grid == (12, 12) != old.encoder.stem.grid
+    torch.testing.assert_close(model.encoder(image).states, old.encoder(image).states)
+    train(larger, tmp_path / "new")
+    assert read_toml(tmp_path / "new" / "config.toml").model.image.size == 48
+    assert PictureCache.open(tmp_path / "new" / "cache" / "pictures-train").pictures.shape[1:3] == (48, 48)
+
+
+def test_a_size_of_images_is_honoured_or_refused(clothes, features, tmp_path):
+    def trained(name, *changes):
+        train(captioner("dosovitskiy2020-vit-small", (clothes,), (), "training.steps=1", *changes), tmp_path / name)
+        image = read_toml(tmp_path / name / "config.toml").model.image
+        return image.size, PictureCache.open(tmp_path / name / "cache" / "pictures-valid").pictures.shape[1:]
+
+    assert trained("as they are", "model.image.patch=7") == (28, (28, 28, 1))
+    assert trained("larger", "model.image.size=40") == (40, (40, 40, 1))
+    sizes = (open_pictures([str(clothes)], "valid", pixels=pixels) for pixels in (0, 28, 40))
+    assert len({pictures.identity() for pictures in sizes}) == 2  # what is kept of another size is not taken again
+    with pytest.raises(ConfigError, match=r"model\.image\.patch is 4, which does not divide model\.image\.size, 30"):
+        trained("no", "model.image.size=30")
+    with pytest.raises(ConfigError) as error:
+        train(captioner("xu2015-soft", (features,), (features,), "model.image.size=4"), tmp_path / "no")
+    assert str(error.value) == (
+        f"model.image.size is 4, but the pictures of {features} have 9 regions each: set it to 3, or leave it out."
+    )
+    seen = captioner("xu2015-soft", ("scenes:4",), ("scenes:2",), "training.steps=1", "model.image.size=40")
+    train(seen, tmp_path / "pixels")
+    assert read_toml(tmp_path / "pixels" / "config.toml").model.image.size == 40
+
+
 @pytest.mark.parametrize("name", ["xu2015-soft-small", "captioner-small"])
 def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path):
     from regard.training.captions import open_captions, open_picture_sources
     from regard.training.objective import Objective
     from regard.training.progress import Silent
-    from regard.vision.build import build
 
     config = captioner(name, ("scenes:8",), ("scenes:2",), "model.dropout=0.0", "training.doubly_stochastic=0.5")
     sources = open_picture_sources(config, resumed=False)

@@ -31,7 +31,7 @@ def test_every_preset_makes_a_model_that_reads_its_images(name):
         assert weights < 3e6
         image = config.model.image
         encoded = build(config.model, 29, 31).eval().encoder(torch.zeros(1, image.channels, image.size, image.size))
-        assert encoded.states.shape == (1, 64, image.width)
+        assert encoded.states.shape == (1, 49 if config.model.task == "classify" else 64, image.width)
 
 
 def test_every_system_has_a_small_sibling_with_the_same_block():

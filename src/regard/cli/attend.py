@@ -66,9 +66,10 @@ def attend(
 ) -> None:
     """Show where a model looks while it translates a sentence.
 
-    A row for each token written, a column for each token read; the stronger, the more it was looked at. A captioner's
-    attention is laid over the image, once for each word, and so is that of the words of a --question and of what a
-    detector finds; a classifier's image shows what speaks for its classes.
+    A row for each token written, a column for each token read; the stronger, the more it was looked at. A language
+    model is made to write the sentence itself, and looks back at what stands before. A captioner's attention is laid
+    over the image, once for each word, and so is that of the words of a --question and of what a detector finds; a
+    classifier's image shows what speaks for its classes.
     """
     _check_text("sentence", sentence)
     check_at_least(20, width=width)
@@ -109,15 +110,23 @@ def attend(
 
     check_files(out or [], FORMS)
     translator = Translator.load([model, *(with_ or [])], device)
-    translator.check_source()
     translator.options = options = search_options(translator.options, set_)
+    look = Look(columns, wants_color(color), layer, head, heads)
+    if not translator.model.reads:
+        for name, given in (("target", target), ("prefix", prefix), ("with", with_), ("to", to)):
+            if given:
+                raise ConfigError(f"--{name} is for models that read a source, and {model} holds a language model.")
+        from regard.decoding.look_back import look_back
+
+        show_trace(sentence, look_back(translator, sentence), out or [], look)
+        return
     (sentence,) = translator.tokenizers.tag([sentence], to)
     if target is None:
         best = translator.translate([sentence], beam=beam, prefix=[prefix], candidates=5, options=options)[0]
         text, trace = best.text, best.attention
     else:
         text, trace = target, translator.align([Pair(sentence, target)])[0]
-    show_trace(text, trace, out or [], Look(columns, wants_color(color), layer, head, heads))
+    show_trace(text, trace, out or [], look)
 
 
 def _check_text(what: str, text: str) -> None:

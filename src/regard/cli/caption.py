@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
-from regard.cli.pictures import Features, read_asked
+from regard.cli.pictures import Features, Skipped, read_asked
 from regard.errors import DataError
 
 Images = Annotated[
@@ -31,7 +31,7 @@ def caption(
     """Describe pictures, one caption a line.
 
     Of several pictures, a line is the picture's name and its caption, separated by a tab; with --n-best there is the
-    score between them.
+    score between them. What cannot be read is told of and left out.
     """
     check_at_least(1, beam=beam, n_best=n_best, batch=batch)
     check_at_least(0, scene=min(scene or [0]))
@@ -40,7 +40,9 @@ def caption(
     from regard.decoding.narrator import Narrator
 
     narrator = Narrator.load(model, device)
-    names, pictures = read_asked(narrator.config, images, scene, split, features)
+    skipped = Skipped()
+    names, pictures = read_asked(narrator.config, images, scene, split, features, skipped)
+    alone = len(names) + skipped.count == 1
     options = search_options(narrator.options, set_)
     found = narrator.describe(pictures, beam=beam, n_best=n_best, options=options, batch_size=batch, look=False)
     for name, described in zip(names, found, strict=True):
@@ -49,4 +51,5 @@ def caption(
             for other in (best, *best.n_best):
                 print(f"{name}\t{other.score:.4f}\t{other.text}")
         else:
-            print(best.text if len(names) == 1 else f"{name}\t{best.text}")
+            print(best.text if alone else f"{name}\t{best.text}")
+    skipped.leave()

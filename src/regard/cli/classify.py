@@ -6,7 +6,7 @@ import typer
 
 from regard.cli.caption import Images
 from regard.cli.options import Device, Model, check_at_least
-from regard.cli.pictures import read_asked
+from regard.cli.pictures import Skipped, read_asked
 from regard.errors import DataError
 
 
@@ -19,6 +19,7 @@ def classify(
     """Tell which classes pictures are of.
 
     A line is a probability and a class, separated by a tab; of several pictures, the picture's name comes first.
+    What cannot be read is told of and left out.
     """
     check_at_least(1, top=top)
     if not images:
@@ -26,8 +27,10 @@ def classify(
     from regard.decoding.labeller import Labeller
 
     labeller = Labeller.load(model, device)
-    names, pictures = read_asked(labeller.config, images)
+    skipped = Skipped()
+    names, pictures = read_asked(labeller.config, images, skip=skipped)
     for name, guesses in zip(names, labeller.classify(pictures, top), strict=True):
-        first = "" if len(names) == 1 else f"{name}\t"
+        first = "" if len(names) + skipped.count == 1 else f"{name}\t"
         for guess in guesses:
             print(f"{first}{guess.probability:.4f}\t{guess.label}")
+    skipped.leave()

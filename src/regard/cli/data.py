@@ -23,7 +23,8 @@ def data(
         list[str],
         typer.Argument(
             metavar="CORPUS",
-            help="An embedded name, one file, - for stdin, or two parallel files (and a third with alignments).",
+            help="A name (regard list corpora), one file, - for stdin, two parallel files (and a third with "
+            "alignments), or pictures: a folder of images or an .npz file of region features, and a captions file.",
             show_default=False,
         ),
     ],
@@ -50,21 +51,25 @@ def data(
     """Print a corpus as TSV, or check it.
 
     A line is source TAB target, and TAB gold alignment where there is one: what --data reads. A corpus of plain text is
-    printed as it is, one text a line. Of the embedded pictures (scenes), captions and questions are printed.
+    printed as it is, one text a line. Of pictures, captions are printed, of the embedded ones (scenes) questions too.
     """
-    check_at_least(1, size=size)
-    from regard.data.pictures import open_scenes
+    check_at_least(1, size=size, pixels=pixels)
+    from regard.data.pictures import EMBEDDED, are_pictures, open_scenes
 
-    if len(parts) == 1 and parts[0].partition(":")[0] == "scenes":
-        if reverse:
-            raise DataError("scenes are pictures, and --reverse is for pairs: leave it out.")
+    pictured = are_pictures(parts)
+    if pictured and reverse:
+        raise DataError(f"{parts[0]} has pictures, and --reverse is for pairs: leave it out.")
+    if len(parts) == 1 and parts[0].partition(":")[0] == EMBEDDED:
         sized = any(detail.isdecimal() for detail in parts[0].split(":"))
         given = parts[0] if size is None or sized else f"{parts[0]}:{size}"
         scenes = open_scenes(given, split, seed, 64 if pixels is None else pixels)
         _show_scenes(scenes.name, islice(map(scenes.scene, range(len(scenes))), size), out, as_json, check)
         return
     if out is not None or pixels is not None:
-        raise DataError("--out and --pixels are for scenes, which are pictures: leave them out.")
+        raise DataError("--out and --pixels are for scenes, which are painted: leave them out.")
+    if pictured:
+        _show_pictures(parts, split, size, as_json, check)
+        return
     from regard.data.corpus import open_corpus
     from regard.data.embedded import corpora
 
@@ -97,6 +102,21 @@ def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json
         for scene in scenes:
             rows = [export.to_json(scene)] if as_json else [*export.caption_rows(scene), *export.question_rows(scene)]
             print("\n".join(rows))
+
+
+def _show_pictures(parts: list[str], split: str, size: int | None, as_json: bool, check: bool) -> None:
+    """Check pictures from files as captioners read them, plainly; print captions as they are."""
+    from regard.data.picture_summary import caption_rows, summary
+    from regard.data.pictures import open_pictures
+
+    if as_json and not check:
+        raise DataError(f"{parts[0]} has pictures, and of these --json is for scenes alone: leave it out.")
+    pictures = open_pictures(parts, split, plain=check)
+    if check:
+        print(summary(pictures, size))
+        return
+    for row in caption_rows(pictures, size):
+        print(row)
 
 
 def _record(pair: "Pair") -> str:

@@ -151,14 +151,14 @@ def _of_pictures(
     reading: "Reading | None",
     device: str,
 ) -> "Report":
-    from regard.data.pictures import open_pictures
+    from regard.data.pictures import needed_by, open_pictures
     from regard.evaluation.pictured import evaluate_pictures
     from regard.models.store import open_folder
 
     config = open_folder(model)
     assert config.model.image is not None
-    size = max(config.model.image.size, 1)
-    pictures = open_pictures(parts, split, pixels=size, plain=config.data.plain_captions)
+    size, plain = max(config.model.image.size, 1), config.data.plain_captions
+    pictures = open_pictures(parts, split, pixels=size, plain=plain, needed=needed_by(config.model))
     options = search_options(config.decoding, changes)
     options = options if beam is None else replace(options, beam=beam)
     return evaluate_pictures(model, pictures, options=options, batch_size=batch, reading=reading, device=device)

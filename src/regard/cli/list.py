@@ -42,6 +42,8 @@ KINDS = {
     "utilities": "regard.decoding.search:utilities",
 }
 """Where each registry is; only those that are asked for are imported."""
+BESIDE = {"corpora": "regard.data.embedded:pictured"}
+"""Registries that are listed under another."""
 SETTINGS = "settings"
 
 Row = tuple[str, str]
@@ -74,9 +76,10 @@ def _rows(kind: str) -> Iterator[Row]:
             default = "" if setting.default in ("", ()) else f" [{toml_value(setting.default)}]"
             yield setting.name, f"{setting.help}{default}"
         return
-    module, _, name = KINDS[kind].partition(":")
-    for part, made in getattr(importlib.import_module(module), name).items():
-        yield part, (inspect.getdoc(made) or "").partition("\n\n")[0].replace("\n", " ")
+    for place in (KINDS[kind], *([BESIDE[kind]] if kind in BESIDE else [])):
+        module, _, name = place.partition(":")
+        for part, made in getattr(importlib.import_module(module), name).items():
+            yield part, (inspect.getdoc(made) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _print(rows: list[Row], indent: str) -> None:

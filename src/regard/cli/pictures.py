@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from regard.data.pictures import Skip
     from regard.data.regions import Regions
 
 Features = Annotated[
@@ -24,20 +25,42 @@ Features = Annotated[
 ]
 
 
+class Skipped:
+    """The pictures that cannot be read: each is told of when it comes, and costs none of the others."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told = set[str]()
+
+    def __call__(self, error: DataError) -> None:
+        """Tell why a picture is left out; what has been told is not told again."""
+        self.count += 1
+        if str(error) not in self._told:
+            typer.echo(f"regard: {error}", err=True)
+        self._told.add(str(error))
+
+    def leave(self) -> None:
+        """End the command, which has failed if one was left out."""
+        if self.count:
+            raise typer.Exit(2)
+
+
 def read_asked(
     config: Config,
     images: Sequence[Path] | None = None,
     scenes: Sequence[int] | None = None,
     split: str = "test",
     features: Path | None = None,
+    skip: "Skip | None" = None,
 ) -> "tuple[list[str], NDArray[Any]]":
     """Read image files, folders of them, and scenes by their numbers; return what each is called, too.
 
-    Of a model that reads regions, images are the names that `features` has, or files of these names.
+    Of a model that reads regions, images are the names that `features` has, or files of these names. What cannot be
+    read is told to `skip` and left out.
     """
     import numpy as np
 
-    from regard.data.pictures import read_files
+    from regard.data.pictures import read_each, read_files
     from regard.data.scenes import scene
 
     image = config.model.image
@@ -48,8 +71,9 @@ def read_asked(
             raise ConfigError(
                 "--scene paints pixels, and this model reads features of regions: give IMAGE by its name."
             )
-        return names, np.stack([stored.regions(stored.find(name)) for name in names])
-    names, pictures = read_files(list(images or []), image.size, image.channels)
+        names, found = read_each(names, lambda name: stored.regions(stored.find(name)), skip)
+        return names, np.stack(found) if found else np.zeros((0, 1, image.channels), np.float32)
+    names, pictures = read_files(list(images or []), image.size, image.channels, skip)
     if not scenes:
         return names, pictures
     painted = np.stack([scene(split, number, pixels=image.size).painting.image for number in scenes])

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.images import read_image
-from regard.data.lines import LineFile, open_lines
-from regard.data.pictures import Pictures, within
+from regard.data.lines import LineFile, files_in, open_lines
+from regard.data.pictures import IMAGES, Pictures, within
 from regard.data.regions import Regions, counted
 from regard.errors import DataError
 
@@ -128,6 +128,8 @@ class CaptionedImages(Pictures):
 
     def _check_there(self, captions: str) -> None:
         there = {str(path.relative_to(self._folder)) for path in self._folder.rglob("*") if path.is_file()}
+        self.unsaid = len([name for name in there - {*self._names} if Path(name).suffix.lower() in IMAGES])
+        """How many images there are that nothing is said of."""
         missing = [name for name in self._names if name not in there]
         if missing:
             raise DataError(
@@ -146,11 +148,22 @@ class CaptionedImages(Pictures):
 
     def image(self, index: int) -> NDArray[np.uint8]:
         """Read an image: `pixels` × `pixels` × 3."""
-        return read_image(self._folder / self._names[within(index, len(self))], self._pixels)
+        return read_image(self._path(index), self._pixels)
+
+    def whole(self, index: int) -> NDArray[np.uint8]:
+        """Read an image in the size that it has."""
+        return read_image(self._path(index))
+
+    def called(self, index: int) -> str:
+        """Return the name of an image in the folder."""
+        return self._names[within(index, len(self))]
+
+    def _path(self, index: int) -> Path:
+        return self._folder / self.called(index)
 
     def captions(self, index: int) -> tuple[str, ...]:
         """Return the captions of an image."""
-        return self._captions[self._names[within(index, len(self))]]
+        return self._captions[self.called(index)]
 
 
 def _said_how(plain: bool) -> str:
@@ -160,6 +173,8 @@ def _said_how(plain: bool) -> str:
 
 def _captions_in(folder: Path) -> Path:
     found = [folder / name for name in _CAPTION_FILES if (folder / name).is_file()]
+    if not found and not any(path.suffix.lower() in IMAGES for path in folder.rglob("*")):
+        raise DataError(f"{folder} is a folder without images.{files_in(folder)}")
     if not found:
         raise DataError(
             f"{folder} has no captions file ({', '.join(_CAPTION_FILES)}). Give one after the folder. {_FORM}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.alignments import Counting, parse_alignment, told_counting
-from regard.data.embedded import LENGTHS, SPLITS, corpora, default_size
+from regard.data.embedded import LENGTHS, SPLITS, corpora, default_size, pictured
 from regard.data.lines import STDIN, LineFile, open_lines
 from regard.data.pair import Pair
 from regard.errors import DataError, did_you_mean
@@ -205,7 +205,7 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
     if name in corpora:
         return _open_embedded(given, name, details, split, seed)
     if given != STDIN and not os.path.lexists(given) and not Path(given).suffix and os.sep not in given:
-        hint = did_you_mean(name, corpora) or did_you_mean(given, sorted(os.listdir()))
+        hint = did_you_mean(name, (*corpora, *pictured)) or did_you_mean(given, sorted(os.listdir()))
         raise DataError(f"No corpus {given!r}: neither a file nor one of {', '.join(sorted(corpora))}.{hint}")
     return _open_single(open_lines(given))
 

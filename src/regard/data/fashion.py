@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.images import resize
 from regard.data.pictures import Pictures, within
 from regard.errors import DataError, did_you_mean
 
@@ -28,14 +29,15 @@ class FashionMnist(Pictures):
     """Grey pictures of clothes, 28 × 28, in ten classes.
 
     "all" is the 60,000 that papers train on. Of these "train" is the first eleven twelfths (55,000) and "valid" the
-    rest, to choose by; "test" is the 10,000 of the `t10k` files.
+    rest, to choose by; "test" is the 10,000 of the `t10k` files. With `pixels` they are resized to so many rows and
+    columns.
     """
 
     has = frozenset(("image", "label"))
     channels = 1
     labels = LABELS
 
-    def __init__(self, folder: Path, split: str = "train") -> None:
+    def __init__(self, folder: Path, split: str = "train", pixels: int = 0) -> None:
         if split not in SPLITS:
             hint = did_you_mean(split, SPLITS)
             raise DataError(f"No split named {split!r} in Fashion-MNIST.{hint} It has {', '.join(SPLITS)}.")
@@ -52,7 +54,9 @@ class FashionMnist(Pictures):
         last = len(pictures) - len(pictures) // 12
         part = {"train": slice(last), "valid": slice(last, None)}.get(split, slice(None))
         self._pictures, self._labels = pictures[part, :, :, None], labels[part]
-        self._identity = "\n".join(f"{path.resolve()} {_stamp(path)}" for path in paths)
+        self._pixels = pixels
+        size = f" {pixels}" if pixels and self._pictures.shape[1:3] != (pixels, pixels) else ""
+        self._identity = "\n".join(f"{path.resolve()} {_stamp(path)}{size}" for path in paths)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -62,12 +66,14 @@ class FashionMnist(Pictures):
         return f"{type(self).__name__} {self.name}\n{self._identity}"
 
     def image(self, index: int) -> NDArray[np.uint8]:
-        """Return a picture: 28 × 28 × 1, white on black."""
+        """Return a picture: 28 × 28 × 1 unless it is resized, white on black."""
         picture: NDArray[np.uint8] = self._pictures[within(index, len(self))]
-        return picture
+        return resize(picture, self._pixels) if self._pixels else picture
 
     def images(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return several at once."""
+        if self._pixels and self._pictures.shape[1:3] != (self._pixels, self._pixels):
+            return super().images(indices)
         pictures: NDArray[np.uint8] = self._pictures[np.asarray(indices)]
         return pictures
 

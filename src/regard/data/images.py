@@ -72,9 +72,16 @@ def decode_image(
             raise
         except Exception as error:  # Pillow and the libraries under it raise whatever a damaged file leads to
             raise _damaged(name, error) from None
-    if pixels is not None:
-        image = image.crop(_middle(image.size)).resize((pixels, pixels), pillow.Resampling.BICUBIC)
-    return np.array(image, dtype=np.uint8)
+    return np.array(image if pixels is None else _square(pillow, image, pixels), dtype=np.uint8)
+
+
+def resize(picture: NDArray[np.uint8], pixels: int) -> NDArray[np.uint8]:
+    """Make of a picture, height × width × 1 or 3, one of `pixels` rows and columns, as image files are read."""
+    if picture.shape[:2] == (pixels, pixels):
+        return picture
+    pillow = _pillow()
+    alone = pillow.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
+    return np.array(_square(pillow, alone, pixels), dtype=np.uint8).reshape(pixels, pixels, -1)
 
 
 def on_whole(box: Box, pixels: int, size: tuple[int, int]) -> Box:
@@ -85,6 +92,18 @@ def on_whole(box: Box, pixels: int, size: tuple[int, int]) -> Box:
     left, top, right, _ = _middle((size[1], size[0]))
     times = (right - left) / pixels
     return box[0] * times + left, box[1] * times + top, box[2] * times + left, box[3] * times + top
+
+
+def mask_on_whole(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Turn the pixels of a thing, in an image that was read, into those of the whole, of `size` rows and columns.
+
+    Each pixel of the largest square in the middle is as the nearest that was read; none beside it is the thing's.
+    """
+    left, top, right, bottom = _middle((size[1], size[0]))
+    nearest = (np.arange(right - left) * 2 + 1) * len(mask) // (2 * (right - left))
+    whole = np.zeros(size, np.bool_)
+    whole[top:bottom, left:right] = mask[nearest[:, None], nearest]
+    return whole
 
 
 def _pillow() -> Any:
@@ -166,6 +185,10 @@ def _opaque(pillow: Any, image: "Image.Image") -> "Image.Image":
         over = image.convert("RGBA")
         image = pillow.alpha_composite(pillow.new("RGBA", over.size, _WHITE), over)
     return image.convert("RGB")
+
+
+def _square(pillow: Any, image: "Image.Image", pixels: int) -> "Image.Image":
+    return image.crop(_middle(image.size)).resize((pixels, pixels), pillow.Resampling.BICUBIC)
 
 
 def _middle(size: tuple[int, int]) -> tuple[int, int, int, int]:

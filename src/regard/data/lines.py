@@ -86,7 +86,7 @@ def open_lines(given: str) -> LineFile:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise DataError(f"{given} is a folder, not a file.{_files_in(path)}")
+            raise DataError(f"{given} is a folder, not a file.{files_in(path)}")
         if stat.S_ISREG(status.st_mode):
             with path.open("rb"):  # so that a file nobody may read is told before anything is done
                 pass
@@ -112,7 +112,8 @@ def _why_missing(path: Path) -> str:
     return "." + did_you_mean(path.name, sorted(entry.name for entry in path.parent.iterdir()))
 
 
-def _files_in(folder: Path) -> str:
+def files_in(folder: Path) -> str:
+    """Say which files a folder has, for who gave the folder in their place."""
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     except OSError:

@@ -17,15 +17,17 @@ A source of pictures has a length, and for each number from 0 some of these:
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config import ModelConfig
+from regard.data.embedded import pictured
 from regard.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -34,15 +36,32 @@ if TYPE_CHECKING:
 
 EMBEDDED: Final = "scenes"
 INSTALLED: Final = "fashion-mnist"
+_NEEDED: Final = {"write": "captions", "classify": "label", "answer": "questions", "detect": "objects"}
+"""What a model of each task learns from, and is scored by."""
 PARTS: Final = ("image", "regions", "captions", "questions", "objects", "spoken", "label")
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
+_PIXELS: Final = 64
 _AT_ONCE: Final = 4096
 """Scenes that several processes are asked for at once."""
-_IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-_FORMS: Final = (
-    "Give scenes, fashion-mnist or a folder with its IDX files, a folder of images and a captions file, "
-    "or an .npz file of region features and a captions file"
-)
+IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_CLASSES: Final = "fashion-mnist or a folder with its IDX files"
+_FOLDER: Final = "a folder of images and a captions file"
+_FEATURES: Final = "an .npz file of region features and a captions file"
+_FORMS: Final = f"Give scenes, {_CLASSES}, {_FOLDER}, or {_FEATURES}"
+_TOLD: Final = {"image": "images", "regions": "features of regions", "spoken": "objects of words", "label": "classes"}
+"""What messages call a part, where it is not its name."""
+_HOLDERS: Final = {
+    "image": f"scenes, {_CLASSES}, or {_FOLDER}",
+    "regions": _FEATURES,
+    "captions": f"scenes, {_FOLDER}, or {_FEATURES}",
+    "label": _CLASSES,
+}
+"""What has a part; all others scenes alone have."""
+
+
+T = TypeVar("T")
+Skip = Callable[[DataError], None]
+"""Is told why a picture is left out."""
 
 
 class Asked(NamedTuple):
@@ -147,8 +166,15 @@ class Pictures(ABC):
 
     def lacks(self, part: str) -> DataError:
         """Say that a part is not there."""
-        parts = ", ".join(name for name in PARTS if name in self.has)
-        return DataError(f"{self.name} has no {part} for its pictures (it has {parts}). {_FORMS}.")
+        return _lacking(self.name, self.has, part)
+
+
+def _lacking(name: str, has: frozenset[str], part: str) -> DataError:
+    parts = ", ".join(_TOLD.get(one, one) for one in PARTS if one in has)
+    return DataError(
+        f"{name} has no {_TOLD.get(part, part)} for its pictures (it has {parts}). Give "
+        f"{_HOLDERS.get(part, EMBEDDED)}; or take another model (regard list visions)."
+    )
 
 
 class ScenePictures(Pictures):
@@ -264,7 +290,7 @@ def are_pictures(parts: Sequence[str]) -> bool:
     if not parts:
         return False
     name = parts[0].partition(":")[0]
-    return name in (EMBEDDED, INSTALLED) or parts[0].endswith(".npz") or Path(parts[0]).is_dir()
+    return name in pictured or parts[0].endswith(".npz") or Path(parts[0]).is_dir()
 
 
 def held_out(parts: Sequence[str]) -> tuple[str, ...]:
@@ -277,53 +303,98 @@ def held_out(parts: Sequence[str]) -> tuple[str, ...]:
     return (name,) if len(parts) == 1 and name == EMBEDDED else ()
 
 
+def needed_by(model: ModelConfig) -> tuple[str, ...]:
+    """Name the parts that pictures must have for a model: what its task is about, and what it reads."""
+    task = [_NEEDED[model.task]] if model.task in _NEEDED else []
+    reads = [] if model.image is None else ["regions" if model.image.kind == "regions" else "image"]
+    return (*task, *reads)
+
+
 def open_pictures(
-    parts: Sequence[str], split: str = "train", seed: int = 1, pixels: int = 64, plain: bool = False
+    parts: Sequence[str],
+    split: str = "train",
+    seed: int = 1,
+    pixels: int = 0,
+    plain: bool = False,
+    needed: Iterable[str] = (),
 ) -> Pictures:
     """Open pictures that are given in any of their forms.
 
     `parts` is `scenes`, which may be followed by a size and a split of its own (`scenes:20000`, `scenes:test:200`); or
     `fashion-mnist`, where Debian has put it, or a folder with its IDX files; or a folder of images or an .npz file of
     region features, and then a captions file, unless it is there or beside. `split` is for scenes and Fashion-MNIST,
-    `seed` for scenes, `pixels` for scenes and for a folder of images, `plain` for captions from files: they
-    are taken in lower case and without punctuation.
+    `seed` for scenes, `pixels` for all but features (0: as many rows and columns as Fashion-MNIST has, or 64), `plain`
+    for captions from files: they are taken in lower case and without punctuation. `needed` are parts that there must be
+    (`needed_by`): scenes that lack one are refused for that, and not for being of the wrong size.
     """
     from regard.data.captioned import CaptionedImages, RegionFeatures
-    from regard.data.fashion import DEBIAN, FashionMnist, is_fashion
+    from regard.data.fashion import FashionMnist, is_fashion
 
     if not parts or len(parts) > 2:
         raise DataError(f"{len(parts)} parts of a source of pictures. {_FORMS}.")
     given, captions = parts[0], parts[1] if len(parts) == 2 else None
     name = given.partition(":")[0]
-    if name == EMBEDDED and captions is None:
-        return open_scenes(given, split, seed, pixels)
     path = Path(given)
-    if given == INSTALLED and captions is None and not path.exists():
-        return FashionMnist(DEBIAN, split)
+    lacked = [part for part in needed if part not in ScenePictures.has]
+    if captions is None and name == EMBEDDED and lacked:
+        raise _lacking(given, ScenePictures.has, lacked[0])
+    if captions is None and (name == EMBEDDED or (given == INSTALLED and not path.exists())):
+        return pictured[name](given, split, seed, pixels)
     if given.endswith(".npz"):
         return RegionFeatures(path, None if captions is None else Path(captions), plain)
     if path.is_dir():
         if captions is None and is_fashion(path):
-            return FashionMnist(path, split)
-        return CaptionedImages(path, None if captions is None else Path(captions), pixels, plain=plain)
-    hint = did_you_mean(name, (EMBEDDED, INSTALLED))
+            return FashionMnist(path, split, pixels)
+        return CaptionedImages(path, None if captions is None else Path(captions), pixels or _PIXELS, plain=plain)
+    if name == INSTALLED and given != name:
+        raise DataError(
+            f"{given!r}: a part of {name} is named by --split (train, valid, test, all), not behind a colon."
+        )
+    hint = did_you_mean(name, pictured)
     raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
 
 
-def read_files(given: Sequence[str | Path], pixels: int, channels: int = 3) -> tuple[list[str], NDArray[np.uint8]]:
-    """Read image files, and all images of folders, as a model reads them; return their names, too."""
+def read_files(
+    given: Sequence[str | Path], pixels: int, channels: int = 3, skip: Skip | None = None
+) -> tuple[list[str], NDArray[np.uint8]]:
+    """Read image files, and all images of folders, as a model reads them; return their names, too.
+
+    What cannot be read is told to `skip` and left out.
+    """
     from regard.data.images import read_image
 
-    names: list[str] = []
-    for path in map(Path, given):
-        inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in _IMAGES) if path.is_dir() else []
-        if path.is_dir() and not inside:
-            raise DataError(f"{path} has no images ({', '.join(_IMAGES)}).")
-        names += inside or [str(path)]
-    found = (
-        np.stack([read_image(name, pixels) for name in names]) if names else np.zeros((0, pixels, pixels, 3), np.uint8)
-    )
-    return names, in_channels(found, channels)
+    _, inside = read_each(map(str, given), _files_in, skip)
+    names, found = read_each((name for some in inside for name in some), partial(read_image, pixels=pixels), skip)
+    return names, in_channels(np.stack(found) if found else np.zeros((0, pixels, pixels, 3), np.uint8), channels)
+
+
+def read_each(names: Iterable[str], read: Callable[[str], T], skip: Skip | None = None) -> tuple[list[str], list[T]]:
+    """Read what has names, in order, and return the names of what could be read, too.
+
+    Of the rest `skip` is told; without it the first that cannot be read is refused.
+    """
+    done, found = list[str](), list[T]()
+    for name in names:
+        try:
+            found.append(read(name))
+        except DataError as error:
+            if skip is None:
+                raise
+            skip(error)
+        else:
+            done.append(name)
+    return done, found
+
+
+def _files_in(given: str) -> list[str]:
+    """Name the images of a folder; what is none stands for itself."""
+    path = Path(given)
+    if not path.is_dir():
+        return [given]
+    inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in IMAGES)
+    if not inside:
+        raise DataError(f"{path} has no images ({', '.join(IMAGES)}).")
+    return inside
 
 
 def in_channels(pictures: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
@@ -334,7 +405,7 @@ def in_channels(pictures: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]
     return grey
 
 
-def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 64) -> ScenePictures:
+def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 0) -> ScenePictures:
     """Open the embedded scenes: `scenes`, `scenes:20000`, `scenes:test:200`; the size given last counts."""
     size = None
     for detail in given.split(":")[1:]:
@@ -347,4 +418,4 @@ def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 6
                 f"{detail!r} in {given!r} is neither a number of scenes nor a split ({', '.join(_DEFAULT_SIZES)}). "
                 f"Write for instance {EMBEDDED}:20000."
             )
-    return ScenePictures(split, _DEFAULT_SIZES.get(split, 1) if size is None else size, seed, pixels)
+    return ScenePictures(split, _DEFAULT_SIZES.get(split, 1) if size is None else size, seed, pixels or _PIXELS)

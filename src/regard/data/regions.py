@@ -18,6 +18,8 @@ from regard.data.pictures import within
 from regard.errors import DataError, did_you_mean
 
 _THUMBNAILS: Final = "thumbnails"
+_CLOSE: Final = 0.85
+"""How alike a name must be that may have been meant: names of photographs have much in common by chance."""
 
 
 class Regions:
@@ -54,7 +56,9 @@ class Regions:
         alone = Path(name).name
         found = self._known.get(name, self._known.get(alone))
         if found is None:
-            raise DataError(f"{self.name} has no picture {alone!r}.{did_you_mean(alone, self._known)}")
+            hint = did_you_mean(alone, self._known, cutoff=_CLOSE)
+            some = f" It has {counted(len(self), 'picture')}, with names such as {self._names[0]!r}."
+            raise DataError(f"{self.name} has no picture {alone!r}.{hint or some}")
         if self._names.count(self._names[found]) > 1:
             raise DataError(f"{self.name} has several pictures named {self._names[found]!r}: their names must differ.")
         return found
@@ -78,8 +82,14 @@ class Regions:
 
     def shown(self, index: int) -> NDArray[np.uint8] | None:
         """Read a picture's thumbnail, where there is one."""
-        path = self._thumbnails / self.called(index)
-        return read_image(path) if path.is_file() else None
+        return read_image(self._thumbnail(index)) if self.can_be_seen(index) else None
+
+    def can_be_seen(self, index: int) -> bool:
+        """Tell whether a picture has a thumbnail."""
+        return self._thumbnail(index).is_file()
+
+    def _thumbnail(self, index: int) -> Path:
+        return self._thumbnails / self.called(index)
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from regard.config import Config
 from regard.data.labels import Labels
 from regard.decoding.folders import open_pictured
+from regard.errors import ModelError
 from regard.vision.build import DETECT
-from regard.vision.detection.detector import Detector
+from regard.vision.detection.detector import NO_MASKS, Detector
 from regard.vision.detection.predict import Thing, detect
 from regard.vision.pixels import from_pixels
 from regard.viz.trace import AttentionTrace
@@ -45,6 +46,11 @@ class Finder:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+    def check_masks(self) -> None:
+        """Refuse a detector that finds boxes alone."""
+        if self.model.segmenter is None:
+            raise ModelError(NO_MASKS)
 
     def find(
         self, pictures: NDArray[Any], least: float = LEAST, masks: bool = True, batch_size: int | None = None

@@ -24,6 +24,12 @@ USES = {
     "detect": ("finds things in pictures", "python run.py picture.png", ("pillow",)),
 }
 """By command: what the model does, how it is run, and what that needs beside NumPy and onnxruntime."""
+REGIONS = """
+It reads features of regions of pictures, {rows} of {width} for each, as the network made them whose features it learned
+from, and no image files. They are in an .npz file, whose pictures are then named: `names`, and `regions` (pictures ×
+regions × {width}; integers are multiplied by `regions_scale`). Or they are .npy files, regions × {width}, one for each
+picture: `{alone}`.
+"""
 STEPS = """
 `encoder.onnx` reads a source once. What it yields, `state.…`, is all that `step.onnx` has to be given with each token,
 the start mark first. A step yields log-probabilities of the next token and `next.…`, which take the place of the
@@ -63,12 +69,21 @@ def copy_programs(out: Path, command: str) -> None:
         (out / file).write_text(text.replace(f"from {PACKAGE}", "from "), encoding="utf-8")
 
 
-def write_readme(out: Path, command: str, graphs: Mapping[str, Graph], difference: float) -> None:
+def write_readme(
+    out: Path, command: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+) -> None:
     """Write how the folder is used."""
     does, usage, needs = USES[command]
+    image, reads = beside.get("image", {}), ""
+    if image.get("kind") == "regions":
+        alone = usage.replace("picture.png", "picture.npy")
+        reads = REGIONS.strip().format(rows=image["cells"] or "any number", width=image["channels"], alone=alone) + "\n"
+        usage = alone if command == "ask" else usage.replace("picture.png", "features.npz picture.jpg")
+        needs = tuple(name for name in needs if name != "pillow")
     parts = [
         f"# A model that {does}, as ONNX\n",
         f"```sh\npip install onnxruntime numpy {' '.join(needs)}\n{usage}\n```\n",
+        *([reads] if reads else []),
         "`run.py` is short and shows how the graphs are run, greedily where they write. All names, sizes, vocabularies "
         "and marks are in `export.json`. On random inputs the graphs differ from the model they were made of by "
         f"{difference:.0e} at most.\n",

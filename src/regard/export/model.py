@@ -94,7 +94,7 @@ def _export(folder: Path, config: Config, out: Path) -> Exported:
         difference = check_whole(whole, source, out)
     write_manifest(out, command, config.preset, graphs, beside, difference)
     copy_programs(out, command)
-    write_readme(out, command, graphs, difference)
+    write_readme(out, command, graphs, beside, difference)
     return Exported(out, command, tuple(f"{name}.onnx" for name in graphs), difference)
 
 

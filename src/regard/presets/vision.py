@@ -19,14 +19,14 @@ from regard.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from regard.errors import did_you_mean
+from regard.errors import ConfigError, did_you_mean
 from regard.presets import asking
 from regard.presets.base import preset, presets, visions
 
 __all__ = ["any_preset", "vision", "visions"]
 
-BACKBONE = ImageConfig("resnet", width=256, stages=3, units=2)
-"""Stages of 64, 128 and 256 channels: 2.8M weights."""
+BACKBONE = ImageConfig("resnet", size=28, width=256, stages=3, units=2)
+"""Stages of 64, 128 and 256 channels, 2.8M weights, for pictures of Fashion-MNIST's size."""
 NO_TEXT = EncoderConfig("none")
 CAPTIONS = TokenizerConfig(kind="words", vocabulary=10000)
 CLASSES = TrainingConfig(
@@ -53,10 +53,12 @@ def vision(name: str) -> Config:
 
 def any_preset(name: str) -> Config:
     """Return the configuration that a preset stands for, be it of texts or of pictures."""
-    near = did_you_mean(name, visions)
-    if name in visions or (name not in presets and near and not did_you_mean(name, presets)):
+    if name in visions:
         return vision(name)
-    return preset(name)
+    if name in presets:
+        return preset(name)
+    hint = did_you_mean(name, (*presets, *visions))
+    raise ConfigError(f"No preset named {name!r}.{hint} (regard list presets and regard list visions show all)")
 
 
 def _classifier(image: ImageConfig, heads: int = 4, dropout: float = 0.1) -> Config:
@@ -90,7 +92,7 @@ def hu2017_se() -> Config:
 def wang2017_residual() -> Config:
     """The residual network with soft masks of places after its first two stages (Wang et al. 2017).
 
-    As in the paper, the branch goes down as far as the grid bears: twice here, from 32 rows and columns.
+    As in the paper, the branch goes down as far as the grid bears: twice here, from 28 rows and columns.
     """
     return _classifier(replace(BACKBONE, block="soft-mask", where=("1", "2"), depth=2))
 
@@ -159,7 +161,7 @@ def captioner() -> Config:
             attention=looks,
             self_attention=looks,
             positions="sinusoidal",
-            image=replace(BACKBONE, positions="sinusoidal", layers=3, feed_forward=1024, normalised=True),
+            image=replace(BACKBONE, size=32, positions="sinusoidal", layers=3, feed_forward=1024, normalised=True),
         ),
         decoding=DecodingConfig(max_length=50),
     )
@@ -171,7 +173,7 @@ def _small(config: Config) -> Config:
     assert model.image is not None
     image = replace(model.image, width=128)
     if image.kind == "patches":
-        image = replace(image, size=32, patch=4, layers=6, feed_forward=256)
+        image = replace(image, size=28, patch=4, layers=6, feed_forward=256)
     elif image.kind == "regions":  # there is nobody to give features: pixels are read
         image = ImageConfig("resnet", width=128, normalised=True)
     elif image.layers:

@@ -15,7 +15,7 @@ from regard.data.arrays import ArrayCache, Arrays
 from regard.data.batching import PICTURE, Batch, BatchOrder, draw_each, make_picture_batch
 from regard.data.cache import TokenCache
 from regard.data.picture_cache import Captions, PictureCache
-from regard.data.pictures import Pictures, held_out, open_pictures
+from regard.data.pictures import Pictures, held_out, needed_by, open_pictures
 from regard.data.questions import covered_in_each
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.data.vocabulary import BOS, EOS
@@ -64,7 +64,8 @@ def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
     train = None if resumed else open_pictures(config.data.train, "train", seed, size, plain)
     if train is not None and config.model.task == WRITE:
         _check_gold(config, train)
-    return PictureSources(train, open_pictures(valid, "valid", seed, size, plain) if valid else None)
+    needed = needed_by(config.model)
+    return PictureSources(train, open_pictures(valid, "valid", seed, size, plain, needed) if valid else None)
 
 
 def _check_gold(config: Config, train: Pictures) -> None:

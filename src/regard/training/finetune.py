@@ -4,7 +4,8 @@ The configuration names the folder (`started_from`). It is read once: the weight
 of step 0, and the vocabulary is copied, so that the run can be resumed when the old folder is gone.
 
 The new model must have the weights of the old one, each of the same shape. Other settings of it may change: dropout,
-how a look is focused or how far it reaches, where these have no weights of their own.
+how a look is focused or how far it reaches, where these have no weights of their own; and how large images are, for
+positions that were learned for one size are interpolated for the other.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from regard.models.store import WEIGHTS, load_weights, open_folder, weights_of
 from regard.settings import differences
 from regard.shapes import Tensor
 from regard.vision.build import build_empty
+from regard.vision.positions import LearnedGrid
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,20 @@ def read_start(config: Config) -> Start:
     load_weights(folder / WEIGHTS, model)
     with torch.device("meta"):
         wanted = build_empty(config.model, *sizes_of(vocabulary))
+    _resize(model, wanted)
     if _learned_shapes(model) != _learned_shapes(wanted):
         raise ConfigError(_another_model(config.model, old, folder))
     known = weights_of(wanted).keys()
     return Start(vocabulary, {name: tensor for name, tensor in weights_of(model).items() if name in known})
+
+
+def _resize(model: nn.Module, wanted: nn.Module) -> None:
+    """Lay the positions that a model has learned over the grid of another size of images."""
+    parts = dict(wanted.named_modules())
+    for name, part in model.named_modules():
+        other = parts.get(name)
+        if isinstance(part, LearnedGrid) and isinstance(other, LearnedGrid):
+            part.resize((other.E_pos.shape[0], other.E_pos.shape[1]))
 
 
 def _learned_shapes(model: nn.Module) -> dict[str, torch.Size]:

@@ -6,8 +6,10 @@ from typing import Any
 
 from regard.config import Config, ImageConfig
 from regard.data.embedded import corpora
-from regard.data.pictures import Pictures, are_pictures, open_pictures
+from regard.data.pictures import Pictures, are_pictures, needed_by, open_pictures
 from regard.errors import ConfigError
+from regard.models.store import open_folder
+from regard.presets.vision import vision, visions
 from regard.training.answers import open_answers
 from regard.training.captions import PictureSources, open_captions, open_picture_sources
 from regard.training.classes import open_classes
@@ -49,9 +51,9 @@ def fitted(config: Config) -> Config:
     image = config.model.image
     if image is None or not config.data.train:
         return config
-    pixels = image.size if image.kind != REGIONS else RESNET.size
-    pictures = open_pictures(config.data.train, "train", config.seed, max(pixels, 1))
-    fits = _of_pixels(image, pictures) if "image" in pictures.has else _of_regions(image, pictures)
+    pixels, needed = image.size if image.kind != REGIONS else 0, needed_by(config.model)[:1]
+    pictures = open_pictures(config.data.train, "train", config.seed, pixels, needed=needed)
+    fits = _of_pixels(config, image, pictures) if "image" in pictures.has else _of_regions(config, image, pictures)
     return replace(config, model=replace(config.model, image=fits))
 
 
@@ -59,20 +61,34 @@ RESNET = ImageConfig("resnet", size=64, stages=4)
 """What reads pixels in the place of features that are not there: 64 cells of pictures of 64 rows and columns."""
 
 
-def _of_pixels(image: ImageConfig, pictures: Pictures) -> ImageConfig:
+def _of_pixels(config: Config, image: ImageConfig, pictures: Pictures) -> ImageConfig:
     if image.kind == REGIONS:
-        image = replace(RESNET, width=image.width, positions=image.positions, layers=image.layers)
-    rows, columns, channels = pictures.image(0).shape
-    return replace(image, channels=channels, size=rows if rows == columns else image.size)
+        size = image.size if _asks_for_size(config, image) else RESNET.size
+        image = replace(RESNET, size=size, width=image.width, positions=image.positions, layers=image.layers)
+    return replace(image, channels=pictures.image(0).shape[2])
 
 
-def _of_regions(image: ImageConfig, pictures: Pictures) -> ImageConfig:
+def _of_regions(config: Config, image: ImageConfig, pictures: Pictures) -> ImageConfig:
     count, width = pictures.regions(0).shape
     if image.kind == REGIONS and image.channels == width and image.size in (0, count**0.5):
         return image
     side = round(count**0.5)
+    if image.size not in (0, count**0.5) and _asks_for_size(config, image):
+        fits = f"set it to {side}" if side * side == count else "set it to 0, for regions that lie anywhere"
+        raise ConfigError(
+            f"model.image.size is {image.size}, but the pictures of {pictures.name} have {count} regions each: {fits}, "
+            "or leave it out."
+        )
     size = side if side * side == count and (image.size or image.kind != REGIONS) else 0
     return replace(image, kind=REGIONS, channels=width, size=size, positions=image.positions if size else "none")
+
+
+def _asks_for_size(config: Config, image: ImageConfig) -> bool:
+    """Tell whether a size is asked for: another than that of the model or the preset that is started from."""
+    own = vision(config.preset) if config.preset in visions else config
+    if config.started_from and Path(config.started_from).is_dir():  # it may be gone when a run is resumed
+        own = open_folder(Path(config.started_from))
+    return own.model.image is not None and own.model.image.size != image.size
 
 
 def check_data(config: Config) -> None:

@@ -49,6 +49,11 @@ class LearnedGrid(GridPosition):
         """Draw first values, as small as the authors'."""
         nn.init.normal_(self.E_pos, std=0.02)
 
+    def resize(self, grid: Grid) -> None:
+        """Be made for another grid from now on: learn what was interpolated for it."""
+        with torch.no_grad():
+            self.E_pos = nn.Parameter(self(grid).unflatten(0, grid).clone())
+
     def forward(self, grid: Grid) -> Float[Tensor, "S D"]:
         """Interpolate where the grid is another."""
         if grid == self.E_pos.shape[:2]:

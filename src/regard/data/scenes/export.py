@@ -88,12 +88,15 @@ def summary(name: str, scenes: Iterable[Scene]) -> str:
     """Sum scenes up: how many things, captions and words, and of each kind of question how answers are spread."""
     counts: Counter[str] = Counter()
     answers: dict[str, Counter[str]] = {kind: Counter() for kind in QUESTION_KINDS}
+    pixels = 0
     for scene in scenes:
+        pixels = scene.pixels
         counts.update(scenes=1, held_out=scene.held_out, things=len(scene.things), captions=len(scene.captions))
         counts.update(words=sum(len(caption.words) for caption in scene.captions))
         for question in scene.questions:
             answers[question.kind][question.answer] += 1
     lines = [f"{name}: {counts['scenes']:,} scenes, {counts['held_out']:,} with a held-out combination"]
+    lines.append(f"  images: {pixels} × {pixels} pixels, coloured")
     lines.append(f"  things: {counts['things']:,}")
     lines.append(f"  captions: {counts['captions']:,}, {counts['words'] / max(1, counts['captions']):.1f} words each")
     for kind, spread in answers.items():

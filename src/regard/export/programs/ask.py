@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import read_picture, shares
+from regard.export.programs.pixels import read_pictures, shares
 
 ASK = 2
 """The mark of a question."""
@@ -19,7 +19,7 @@ def main() -> None:
     export = read_export()
     graph = Graph("model.onnx")
     numbers = {word: number for number, word in enumerate(export["words"])}
-    picture = read_picture(sys.argv[1], export["image"])
+    picture = next(given for _, given in read_pictures(sys.argv[1:2], export["image"]))
     for question in sys.argv[2:]:
         words = question.lower().replace("?", " ").split()
         if unknown := [word for word in words if word not in numbers]:

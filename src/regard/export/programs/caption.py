@@ -1,9 +1,9 @@
-"""Describe pictures: `python run.py picture.png`."""
+"""Describe pictures: `python run.py picture.png`; of features of regions: `python run.py features.npz picture.jpg`."""
 
 import sys
 
 from regard.export.programs.graphs import read_export
-from regard.export.programs.pixels import read_picture
+from regard.export.programs.pixels import read_pictures
 from regard.export.programs.tokens import Tokenizer
 from regard.export.programs.writing import Writer
 
@@ -14,8 +14,7 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export()
     writer, target = Writer(export), Tokenizer(export["target"])
-    for path in sys.argv[1:]:
-        given = read_picture(path, export["image"])
+    for _, given in read_pictures(sys.argv[1:], export["image"]):
         cells = given["mask"].shape[1] if "mask" in given else export["image"]["cells"]
         # writer.write also tells where the model looked for each word, over the cells of the picture.
         written, _ = writer.write(given, cells)

@@ -3,7 +3,7 @@
 import sys
 
 from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import read_picture, shares
+from regard.export.programs.pixels import read_pictures, shares
 
 TOP = 3
 
@@ -14,8 +14,8 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export()
     graph = Graph("model.onnx")
-    for path in sys.argv[1:]:
-        chances = shares(graph.run(read_picture(path, export["image"]))["logits"][0])
+    for _, given in read_pictures(sys.argv[1:], export["image"]):
+        chances = shares(graph.run(given)["logits"][0])
         for label in (-chances).argsort(kind="stable")[:TOP]:
             print(f"{chances[label]:.4f}\t{export['labels'][label]}")
 

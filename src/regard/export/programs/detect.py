@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import open_picture, read_picture, shares
+from regard.export.programs.pixels import open_picture, read_pictures, shares
 
 LEAST = 0.5
 """Things that are less probable are left out."""
@@ -17,8 +17,8 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export()
     graph = Graph("model.onnx")
-    for path in sys.argv[1:]:
-        found = graph.run(read_picture(path, export["image"]))
+    for path, given in read_pictures(sys.argv[1:], export["image"]):
+        found = graph.run(given)
         chances = shares(found["logits"][0])[:, :-1]  # the last is of nothing
         centre, size = found["boxes"][0, :, :2], found["boxes"][0, :, 2:]
         width, height = open_picture(path).size

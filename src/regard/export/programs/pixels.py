@@ -1,21 +1,61 @@
-"""Image files as a model reads them."""
+"""Pictures as a model reads them: image files, or features of regions that another network made of them."""
 
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+MEGAPIXELS = 50
+"""The largest image that is read: a small file can unpack to fill the memory."""
+TOO_LARGE = f"it has more pixels than the {MEGAPIXELS} million that are read. Make it smaller."
+FEATURES = "this model reads features of regions: give an .npz file of them and names of pictures in it, or .npy files"
 
-def read_picture(path: str | Path, told: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Read one picture: the largest square in its middle, resized; or an .npy file of features, regions × width.
+Read = dict[str, NDArray[Any]]
+
+
+class UnreadableError(Exception):
+    """What is wrong with a picture."""
+
+
+def read_pictures(given: Sequence[str], told: Mapping[str, Any]) -> Iterator[tuple[str, Read]]:
+    """Yield pictures as the model reads them, with their names; image files, or features.
+
+    A model that reads features of regions takes .npy files of them (regions × width), or names that the .npz file
+    before them has. What cannot be read is told of and left out; the program then ends with the exit code 2.
+    """
+    stored: Mapping[str, NDArray[Any]] | None = None
+    failed = False
+    for name in given:
+        features = told["kind"] == "regions" and name.endswith(".npz")
+        try:
+            if features:
+                stored = _open_features(name)
+            else:
+                yield name, read_picture(name, told, stored)
+        except UnreadableError as error:
+            failed = True
+            print(f"{name}: {error}", file=sys.stderr)
+            if features:  # what follows are names in it
+                break
+    if failed:
+        sys.exit(2)
+
+
+def read_picture(
+    path: str | Path, told: Mapping[str, Any], stored: Mapping[str, NDArray[Any]] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read one picture: the largest square in its middle, resized; or the features of its regions.
 
     It is turned as its EXIF data says, and what is transparent shows white.
     """
     if told["kind"] == "regions":
-        regions = np.load(path, allow_pickle=False).astype(np.float32)[None]
-        return {"regions": regions, "mask": np.ones(regions.shape[:2], np.bool_)}
+        regions = _read_array(path) if stored is None else _find(stored, str(path))
+        _check_regions(regions, told)
+        return {"regions": regions.astype(np.float32)[None], "mask": np.ones((1, len(regions)), np.bool_)}
     image = open_picture(path)
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
@@ -28,15 +68,78 @@ def read_picture(path: str | Path, told: Mapping[str, Any]) -> dict[str, NDArray
 
 def open_picture(path: str | Path) -> Any:
     """Open an image file as red, green and blue."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sizes, which are checked here
+            return _opened(path)
+    except UnreadableError:
+        raise
+    except Exception as error:  # Pillow and the libraries under it raise whatever a damaged file leads to
+        raise UnreadableError(f"it cannot be read as an image ({_reason(error)}).") from None
+
+
+def _opened(path: str | Path) -> Any:
     from PIL import Image, ImageOps
 
-    image = ImageOps.exif_transpose(Image.open(path))
+    try:
+        image: Any = Image.open(path)
+    except Image.DecompressionBombError:
+        raise UnreadableError(TOO_LARGE) from None
+    if image.width * image.height > MEGAPIXELS * 1e6:
+        raise UnreadableError(TOO_LARGE)
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65_535):
+        raise UnreadableError("it has numbers of 32 bits, which have no agreed black and white.")
     if image.mode.startswith("I"):  # of 16 bits the upper eight
         image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
     if "A" in image.getbands() or "transparency" in image.info:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, (255, 255, 255, 255)), over)
     return image.convert("RGB")
+
+
+def _open_features(path: str) -> Mapping[str, NDArray[Any]]:
+    """Read an .npz file of features: regions (pictures × regions × width), their names, and maybe what to multiply."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stored = {name: file[name] for name in ("names", "regions", "regions_scale") if name in file}
+    except Exception as error:  # zip files and arrays are damaged in many ways
+        raise UnreadableError(f"it cannot be read as an .npz file ({_reason(error)}).") from None
+    if "names" not in stored or "regions" not in stored or stored["regions"].ndim != 3:
+        raise UnreadableError("it has no names and no regions, pictures × regions × width.")
+    return stored
+
+
+def _find(stored: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    """Return the features of the picture of a name, or of a file of that name."""
+    names = [str(known) for known in stored["names"].ravel()]
+    own = name if name in names else Path(name).name
+    if own not in names:
+        raise UnreadableError("the .npz file has no picture of this name.")
+    features: NDArray[Any] = stored["regions"][names.index(own)] * stored.get("regions_scale", np.float32(1))
+    return features
+
+
+def _read_array(path: str | Path) -> NDArray[Any]:
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except Exception as error:
+        raise UnreadableError(f"it cannot be read as an .npy file ({_reason(error)}); {FEATURES}.") from None
+
+
+def _check_regions(regions: NDArray[Any], told: Mapping[str, Any]) -> None:
+    rows, width = told["size"] ** 2 or "any number of", told["channels"]
+    if regions.ndim != 2 or regions.shape[1] != width or (told["size"] and len(regions) != rows):
+        got = " × ".join(map(str, regions.shape)) or "one number"
+        raise UnreadableError(f"the model reads {rows} regions of {width} features, got {got}.")
+
+
+def _reason(error: Exception) -> str:
+    """Say in one line what went wrong; the name of the file stands before it already."""
+    if "pickle" in str(error):  # what NumPy takes all other kinds of files for
+        return "it is of another kind"
+    return (getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -19,6 +19,8 @@ from regard.vision.detection.segmenter import Segmenter
 from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
 
+NO_MASKS = "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
+
 
 class Detector(nn.Module):
     r"""An image encoder, object queries, and what reads classes and boxes from them (Carion et al. 2020, figure 2).
@@ -99,9 +101,7 @@ class Detector(nn.Module):
     ) -> Float[Tensor, "P h w"]:
         """Return logits of the masks of query `which[p]` of image `rows[p]`, as fine as the image."""
         if self.segmenter is None:
-            raise ModelError(
-                "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
-            )
+            raise ModelError(NO_MASKS)
         logits: Tensor = self.segmenter(images, found, rows, which)
         return logits
 
