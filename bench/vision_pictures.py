@@ -20,18 +20,21 @@ from regard.decoding.respondent import Respondent
 from regard.demo.caption import overlay
 from regard.vision.base import Looks
 from regard.vision.heatmaps import heat_maps
+from regard.vision.pixels import from_pixels
 from regard.viz.figure import save_figure
 from regard.viz.overlay import ImageTrace
 from regard.viz.overlay_picture import HeatMap, save_maps
 
 SHOWN = 0
 """Which test picture of Fashion-MNIST is shown: an ankle boot."""
-SCENE, QUESTION = 0, "how many green things are there?"
-"""Which test scene is described, and what is asked about it."""
+SCENE, QUESTION, RELATION = 0, "how many green things are there?", "is the blue thing below the star?"
+"""Which test scene is described, and what is asked about it: something to count, or a relation."""
 SAID = "the green ring is around the blue cross and below the green star"
 """What is said of that scene."""
 FOUND = 3
 """In which test scene things are found: five of them."""
+ASKED = 4
+"""Of how many of these things masks are shown."""
 SEEN = 128
 """Pixels of a scene that people are shown; models read fewer."""
 LARGEST = 55_000
@@ -160,27 +163,35 @@ def _scene(config: Config, number: int = SCENE) -> tuple[NDArray[np.uint8], NDAr
     return read.image(number), seen.image(number)
 
 
-def draw_caption(folder: Path) -> Drawn:
+def draw_caption(folder: Path, layer: int | None = None) -> Drawn:
     """Show where a captioner looks, word by word, while it is made to write a right caption that names all things."""
     narrator = Narrator.load(folder)
     read, _ = _scene(narrator.config)
     own, ((given,),) = narrator.describe(read[None])[0], narrator.align(read[None], [[SAID]])
     trace = overlay(given, scene("test", SCENE, pixels=SEEN))
     words = (
-        f"Where the decoder looks in scene {SCENE} of the test set while it is made to write “{SAID}”; what a word "
-        f"speaks of is outlined. By itself it writes “{own.text}”."
+        f"Where the decoder looks{_of_layer(layer)} in scene {SCENE} of the test set while it is made to write "
+        f"“{SAID}”; what a word speaks of is outlined. By itself it writes “{own.text}”."
     )
-    return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
+    return Drawn(_png(lambda path: trace.save(path, layer=layer, quiet=True)), words)
 
 
-def draw_answer(folder: Path) -> Drawn:
+def _of_layer(layer: int | None) -> str:
+    """Say which layer is shown: the first, the last, or what there is."""
+    return {None: "", 0: " in the first layer", -1: " in the last layer"}[layer]
+
+
+def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None) -> Drawn:
     """Show where a question looks, or its words."""
     respondent = Respondent.load(folder)
     scene, shown = _scene(respondent.config)
-    ((answered,),) = respondent.answer(scene[None], [[QUESTION]], look=True)
+    ((answered,),) = respondent.answer(scene[None], [[question]], look=True)
     trace = ImageTrace(answered.trace(), shown, answered.grid)
-    words = f"Where was looked in scene {SCENE} of the test set to answer “{QUESTION}” with “{answered.text}”."
-    return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
+    words = (
+        f"Where was looked{_of_layer(layer)} in scene {SCENE} of the test set to answer “{question}” with "
+        f"“{answered.text}”."
+    )
+    return Drawn(_png(lambda path: trace.save(path, layer=layer, quiet=True)), words)
 
 
 def draw_queries(folder: Path) -> Drawn:
@@ -194,3 +205,27 @@ def draw_queries(folder: Path) -> Drawn:
     found = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)
     words = f"Where the queries that found something in scene {FOUND} of the test set looked, and their boxes: {found}."
     return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
+
+
+def draw_pixels(folder: Path) -> Drawn:
+    """Show the maps that the masks of found things begin with, and below them the masks."""
+    finder = Finder.load(folder)
+    scene, shown = _scene(finder.config, FOUND)
+    (things,) = finder.find(scene[None])
+    gold = open_pictures(("scenes:50",), "test", pixels=len(scene)).objects(FOUND).masks
+    with torch.inference_mode():
+        found = finder.model.eval()(from_pixels(torch.from_numpy(scene[None].copy())))
+        assert finder.model.segmenter is not None
+        maps = finder.model.segmenter.attend(found)[0].mean(dim=1).numpy().reshape(-1, *found.grid)  # N h w
+    masks = [thing.mask for thing in things if thing.mask is not None]
+    panels = [HeatMap(thing.name, maps[thing.query], "mean of its maps") for thing in things[:ASKED]]
+    panels.append(HeatMap("all masks", np.any(masks, axis=0).astype(np.float32)))
+    for thing, mask in zip(things[:ASKED], masks[:ASKED], strict=True):
+        overlap = max((mask & right).sum() / (mask | right).sum() for right in gold)
+        panels.append(HeatMap(thing.name, mask.astype(np.float32), f"mask, IoU {overlap:.2f}"))
+    words = (
+        f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something look once more, the "
+        f"mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} cells. Below: "
+        f"the masks of {len(scene)} × {len(scene)} pixels that become of these, with their overlap with the right ones."
+    )
+    return _maps(shown, panels, words)
