@@ -46,7 +46,9 @@ def guided_loss(
 
     The cross-entropy of Mi et al. 2016 and Chen et al. 2016, and, for one head of a Transformer, of Garg et al. 2019
     (section 4.2). `links` are (sentence, target token, source token), and of none where the sentence is -1; a `head` of
-    -1 is the mean of all heads. Tokens without a link are left to find their own way.
+    -1 is the mean of all heads. Tokens without a link are left to find their own way. Differs from the papers: links
+    are taken as they are, not smoothed (Mi et al.), and a head is held while it sees the words before alone, not in a
+    pass of its own that sees the whole target (Garg et al.); `training.guided_shift` lets it see the word itself.
     """
     if not links.shape[0]:
         return weights.new_zeros(()).float()
