@@ -44,6 +44,14 @@ def test_presets_are_compared_and_the_table_is_printed(compared, here):
     assert "training.steps" not in (here / "out/report.md").read_text()
 
 
+def test_the_usual_folder_keeps_another_comparison(refused, here):
+    (here / "comparison").mkdir()
+    (here / "comparison/results.json").write_text('{"variants": [{"name": "mine"}]}')
+    assert refused("compare", "--presets", "cho2014-small", "--data", "copy:30", *TINY) == (
+        "comparison holds a comparison of mine: give another folder by --out, or --overwrite."
+    )
+
+
 @pytest.mark.usefixtures("compared")
 def test_variants_are_guided_by_alignments(regard, here):
     for name, text in (("s", "na ba\n"), ("t", "na ba\n"), ("links", "0-0 1-1\n")):

@@ -151,7 +151,7 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
         (("--resume",), "There is nothing to resume in new: leave out --resume to start there."),
         (
             ("--data", "nothing"),
-            "No corpus 'nothing': neither a file nor one of copy, dates, phrasebook, reverse.",
+            "No corpus 'nothing': neither a file nor one of copy, dates, fashion-mnist, phrasebook, reverse, scenes.",
         ),
         (("--data", "nothing.tsv"), "No file 'nothing.tsv'."),
         (("--data", "dates", "--valid", "nothing.tsv"), "No file 'nothing.tsv'."),

@@ -90,7 +90,7 @@ def test_the_command_line_goes_before_the_file():
 
 
 def test_a_budget_of_the_command_line_goes_before_that_of_a_variant():
-    own = Entry("own", "cho2014-small", set=("training.steps=9", "training.epochs=2", "model.dropout=0.5"))
+    own = Entry("own", "cho2014-small", set=("training.steps = 9", "training.epochs=2", "model.dropout=0.5"))
     (one,), _ = resolve(merged(Request((own,), ("copy",), set=("training.steps=8",)), {"steps": 3}))
     assert (one.config.training.steps, one.config.model.dropout) == (3, 0.5)
     assert one.config.training.epochs > 10_000

@@ -332,7 +332,7 @@ class TestWrong:
 
     def test_neither_file_nor_name(self):
         assert message("phrasbook") == (
-            "No corpus 'phrasbook': neither a file nor one of copy, dates, phrasebook, reverse. "
+            "No corpus 'phrasbook': neither a file nor one of copy, dates, fashion-mnist, phrasebook, reverse, scenes. "
             "Did you mean 'phrasebook'?"
         )
         assert message("revrse:200").endswith("Did you mean 'reverse'?")

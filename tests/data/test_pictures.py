@@ -147,8 +147,8 @@ def test_scenes_are_those_of_the_generator():
         (["scnes"], "No pictures 'scnes': neither a folder nor an .npz file. Did you mean 'scenes'? "),
         (["fashion-mnits"], "No pictures 'fashion-mnits': neither a folder nor an .npz file. "
                             "Did you mean 'fashion-mnist'? "),
-        (["fashion-mnist:test"], "'fashion-mnist:test': a part of fashion-mnist is named by --split (train, valid, "
-                                 "test, all), not behind a colon."),
+        (["fashion-mnist:test"], "'fashion-mnist:test': fashion-mnist alone is its name; a --split, where there is "
+                                 "one, says which part of it."),
         ([], "0 parts of a source of pictures. "),
         (["no.npz"], "No file 'no.npz' with region features."),
     ],

@@ -59,7 +59,9 @@ def test_a_translator_writes_the_same_text(folders, exports):
 def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, exports, pictures):
     exported = exports("caption")
     greedy = Narrator.load(folders["caption"]).describe(read(pictures), beam=1)
-    assert run(exported, *pictures) == [described.text for described in greedy]
+    right = [f"{picture}\t{described.text}" for picture, described in zip(pictures, greedy, strict=True)]
+    assert run(exported, *pictures) == right
+    assert run(exported, pictures[0]) == [greedy[0].text]
     written = weights_of(exported, pictures[0])
     looks = greedy[0].best.attention.weights.transpose(2, 0, 1, 3)  # steps, layers, heads, cells
     np.testing.assert_allclose(written, looks[: len(written)], atol=1e-5)
@@ -77,7 +79,11 @@ def weights_of(exported, picture):
 
 def test_a_classifier_tells_the_same_classes(folders, exports, pictures):
     guesses = Labeller.load(folders["classify"]).classify(read(pictures), top=3)
-    right = [f"{guess.probability:.4f}\t{guess.label}" for row in guesses for guess in row]
+    right = [
+        f"{picture}\t{guess.probability:.4f}\t{guess.label}"
+        for picture, row in zip(pictures, guesses, strict=True)
+        for guess in row
+    ]
     assert run(exports("classify"), *pictures) == right
 
 
@@ -132,7 +138,14 @@ def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, t
     np.savez(features, names=["a.jpg", "b.jpg"], regions=regions, regions_scale=scale)
     np.save(tmp_path / "b.npy", regions[1] * scale)
     greedy = [told.text for told in Narrator.load(folders["features"]).describe(regions * scale, beam=1)]
-    assert run(exported, tmp_path / "b.npy", features, "b.jpg", "elsewhere/a.jpg") == [greedy[1], greedy[1], greedy[0]]
+    assert run(exported, tmp_path / "b.npy", features, "b.jpg", "elsewhere/a.jpg") == [
+        f"{tmp_path / 'b.npy'}\t{greedy[1]}",
+        f"b.jpg\t{greedy[1]}",
+        f"elsewhere/a.jpg\t{greedy[0]}",
+    ]
+    assert run(exported, features, "a.jpg") == [greedy[0]]
+    unnamed = start(exported, features)
+    assert (unnamed.returncode, unnamed.stderr) == (2, f"{features}: name pictures that it has, after it.\n")
     told = (exported.folder / "README.md").read_text(encoding="utf-8")
     assert "python run.py features.npz picture.jpg" in told
     assert "picture.png" not in told

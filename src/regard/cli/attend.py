@@ -113,8 +113,9 @@ def attend(
     translator.options = options = search_options(translator.options, set_)
     look = Look(columns, wants_color(color), layer, head, heads)
     if not translator.model.reads:
-        for name, given in (("target", target), ("prefix", prefix), ("with", with_), ("to", to)):
-            if given:
+        unused = {"target": target, "prefix": prefix, "with": with_, "to": to, "beam": beam, "set": set_}
+        for name, value in unused.items():
+            if value:
                 raise ConfigError(f"--{name} is for models that read a source, and {model} holds a language model.")
         from regard.decoding.look_back import look_back
 

@@ -1,5 +1,6 @@
 """`regard compare`."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ from regard.errors import ConfigError, DataError
 
 
 def compare(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where models and the report go.")] = Path("comparison"),
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where models and the report go.  [default: comparison]"),
+    ] = None,
     presets: Annotated[
         str | None,
         typer.Option(
@@ -127,6 +131,8 @@ def compare(
         else Request(variant=tuple(presets_in(presets or "")) if presets else ())
     )
     chosen, terms = resolve(merged(request, given))
+    if out is None:
+        out = _usual_folder({variant.name for variant in chosen}, overwrite)
     found = run(chosen, out, terms, jobs=jobs, overwrite=overwrite, command=shlex.join(["regard", *sys.argv[1:]]))
     print(found, flush=True)
     for note in found.notes:
@@ -134,6 +140,20 @@ def compare(
     typer.echo(f"Wrote {found.page}, {found.markdown} and {found.results}", err=True)
     if found.failed:
         raise typer.Exit(1)
+
+
+def _usual_folder(names: set[str], overwrite: bool) -> Path:
+    """Return the folder for who names none, unless another comparison lies there."""
+    folder = Path("comparison")
+    try:
+        held = {variant["name"] for variant in json.loads((folder / "results.json").read_bytes())["variants"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return folder
+    if held <= names or overwrite:
+        return folder
+    raise ConfigError(
+        f"{folder} holds a comparison of {', '.join(sorted(held))}: give another folder by --out, or --overwrite."
+    )
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ def detect(
     given = len(names) + skipped.count
     if out is not None and given != 1:
         raise ConfigError(f"--out draws one picture, and {given} were given: leave it out, or give one.")
-    if masks is not None:
+    if masks is not None and names:
         _make_folder(masks)
     found, short = finder.find(pictures, least), _short_names(names)
     before = len(names) - len(scene or [])
@@ -87,7 +87,7 @@ def detect(
                 typer.echo(f"{name}: nothing is as probable as {least:g}. Ask for less with --least.", err=True)
         if out is not None:
             _draw(whole, seen, things, out)
-    if masks is not None:
+    if masks is not None and names:
         typer.echo(f"Wrote {counted(sum(map(len, found)), 'mask')} to {masks}", err=True)
     skipped.leave()
 

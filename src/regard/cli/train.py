@@ -117,7 +117,7 @@ def _what_next(config: Config, out: Path) -> str:
 
         question = ' "a question of yours"' if config.model.task == "answer" else ""
         return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
-    if config.model.encoder.kind == "none" or config.model.attention is None:
+    if config.model.attention is None:
         return f' Try it with: echo "a sentence of yours" | regard translate {out}'
     return f' Look at it with: regard attend {out} "a sentence of yours"'
 

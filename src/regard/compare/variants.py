@@ -299,4 +299,4 @@ def merged(request: Request, given: Mapping[str, Any]) -> Request:
 
 
 def _without_budget(settings: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(one for one in settings if not one.startswith(("training.steps=", "training.epochs=")))
+    return tuple(one for one in settings if one.partition("=")[0].strip() not in ("training.steps", "training.epochs"))

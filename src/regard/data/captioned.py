@@ -174,7 +174,8 @@ def _said_how(plain: bool) -> str:
 def _captions_in(folder: Path) -> Path:
     found = [folder / name for name in _CAPTION_FILES if (folder / name).is_file()]
     if not found and not any(path.suffix.lower() in IMAGES for path in folder.rglob("*")):
-        raise DataError(f"{folder} is a folder without images.{files_in(folder)}")
+        there = files_in(folder) if any(folder.iterdir()) else " It is empty."
+        raise DataError(f"{folder} is a folder without images.{there}")
     if not found:
         raise DataError(
             f"{folder} has no captions file ({', '.join(_CAPTION_FILES)}). Give one after the folder. {_FORM}"

@@ -206,7 +206,9 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
         return _open_embedded(given, name, details, split, seed)
     if given != STDIN and not os.path.lexists(given) and not Path(given).suffix and os.sep not in given:
         hint = did_you_mean(name, (*corpora, *pictured)) or did_you_mean(given, sorted(os.listdir()))
-        raise DataError(f"No corpus {given!r}: neither a file nor one of {', '.join(sorted(corpora))}.{hint}")
+        raise DataError(
+            f"No corpus {given!r}: neither a file nor one of {', '.join(sorted((*corpora, *pictured)))}.{hint}"
+        )
     return _open_single(open_lines(given))
 
 

@@ -347,9 +347,7 @@ def open_pictures(
             return FashionMnist(path, split, pixels)
         return CaptionedImages(path, None if captions is None else Path(captions), pixels or _PIXELS, plain=plain)
     if name == INSTALLED and given != name:
-        raise DataError(
-            f"{given!r}: a part of {name} is named by --split (train, valid, test, all), not behind a colon."
-        )
+        raise DataError(f"{given!r}: {name} alone is its name; a --split, where there is one, says which part of it.")
     hint = did_you_mean(name, pictured)
     raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
 

@@ -3,7 +3,7 @@
 import sys
 
 from regard.export.programs.graphs import read_export
-from regard.export.programs.pixels import read_pictures
+from regard.export.programs.pixels import before, read_pictures
 from regard.export.programs.tokens import Tokenizer
 from regard.export.programs.writing import Writer
 
@@ -14,11 +14,11 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export()
     writer, target = Writer(export), Tokenizer(export["target"])
-    for _, given in read_pictures(sys.argv[1:], export["image"]):
+    for path, given in read_pictures(sys.argv[1:], export["image"]):
         cells = given["mask"].shape[1] if "mask" in given else export["image"]["cells"]
         # writer.write also tells where the model looked for each word, over the cells of the picture.
         written, _ = writer.write(given, cells)
-        print(target.decode(written))
+        print(before(path) + target.decode(written))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import sys
 
 from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import read_pictures, shares
+from regard.export.programs.pixels import before, read_pictures, shares
 
 TOP = 3
 
@@ -14,10 +14,10 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export()
     graph = Graph("model.onnx")
-    for _, given in read_pictures(sys.argv[1:], export["image"]):
+    for path, given in read_pictures(sys.argv[1:], export["image"]):
         chances = shares(graph.run(given)["logits"][0])
         for label in (-chances).argsort(kind="stable")[:TOP]:
-            print(f"{chances[label]:.4f}\t{export['labels'][label]}")
+            print(f"{before(path)}{chances[label]:.4f}\t{export['labels'][label]}")
 
 
 if __name__ == "__main__":

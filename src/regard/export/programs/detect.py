@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import open_picture, read_pictures, shares
+from regard.export.programs.pixels import before, open_picture, read_pictures, shares
 
 LEAST = 0.5
 """Things that are less probable are left out."""
@@ -29,7 +29,7 @@ def main() -> None:
         for query in (-chances.max(axis=1)).argsort(kind="stable"):
             if chances[query].max() >= LEAST:
                 label, box = chances[query].argmax(), "\t".join(f"{edge:.1f}" for edge in boxes[query])
-                print(f"{chances[query].max():.4f}\t{export['labels'][label]}\t{box}")
+                print(f"{before(path)}{chances[query].max():.4f}\t{export['labels'][label]}\t{box}")
 
 
 if __name__ == "__main__":

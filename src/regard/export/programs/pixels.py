@@ -41,8 +41,17 @@ def read_pictures(given: Sequence[str], told: Mapping[str, Any]) -> Iterator[tup
             print(f"{name}: {error}", file=sys.stderr)
             if features:  # what follows are names in it
                 break
+    if stored is not None and all(name.endswith(".npz") for name in given):
+        failed = True
+        print(f"{given[-1]}: name pictures that it has, after it.", file=sys.stderr)
     if failed:
         sys.exit(2)
+
+
+def before(name: str) -> str:
+    """Return what stands before what is found in a picture: its name, where several are given."""
+    several = len([one for one in sys.argv[1:] if not one.endswith(".npz")]) > 1
+    return f"{name}\t" if several else ""
 
 
 def read_picture(
@@ -106,7 +115,7 @@ def _open_features(path: str) -> Mapping[str, NDArray[Any]]:
     except Exception as error:  # zip files and arrays are damaged in many ways
         raise UnreadableError(f"it cannot be read as an .npz file ({_reason(error)}).") from None
     if "names" not in stored or "regions" not in stored or stored["regions"].ndim != 3:
-        raise UnreadableError("it has no names and no regions, pictures × regions × width.")
+        raise UnreadableError("it wants names, and regions: pictures × regions × width.")
     return stored
 
 
