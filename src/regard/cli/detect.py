@@ -116,6 +116,7 @@ class _Seen(NamedTuple):
     def write_masks(self, things: "Sequence[Thing]", start: Path) -> list[str]:
         """Write the pixels of each thing, in files whose names begin alike; return these."""
         from regard.data.images import mask_on_whole
+        from regard.viz.output import write_output
         from regard.viz.png import png
 
         files = []
@@ -123,7 +124,7 @@ class _Seen(NamedTuple):
             assert thing.mask is not None
             files.append(f"{start}-{number:02d}-{_plain(thing.name)}.png")
             mask = mask_on_whole(thing.mask, (self.height, self.width))
-            Path(files[-1]).write_bytes(png(mask[..., None].astype("uint8") * 255))
+            write_output(Path(files[-1]), png(mask[..., None].astype("uint8") * 255))
         return files
 
     def record(self, things: "Sequence[Thing]", files: Sequence[str]) -> dict[str, Any]:
