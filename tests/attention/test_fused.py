@@ -117,7 +117,8 @@ def device(monkeypatch):
 
     if INTERPRETED:  # several tiles of little, and few programs
         small = {"scores of short sources": launch.Tile(8, 16, 4), "scores": launch.Tile(16, 32, 4)}
-        monkeypatch.setattr(launch, "TILES", {**launch.TILES, **small, "grad_keys": launch.Tile(16, 32, 4)})
+        small |= {"grad_keys": launch.Tile(16, 32, 4), "contexts": launch.Tile(16, 16, 4)}
+        monkeypatch.setattr(launch, "TILES", {**launch.TILES, **small})
     return torch.device("cpu" if INTERPRETED else "cuda")
 
 
@@ -170,6 +171,23 @@ def test_attention_is_the_plain_one(device, kind, close):
         inputs(device, kind),
         close,
     )
+
+
+@gpu
+@pytest.mark.parametrize(("precision", "close"), [("highest", 1e-6), ("high", 1e-4)])
+def test_contexts_are_as_exact_as_products_are_asked_to_be(device, precision, close):
+    given, mask = inputs(device), MASK.to(device)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        found = fused.additive_attention(*given, mask)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    right = plain_attention(*(one.double() for one in given), mask)
+    error = (found.double() - right).norm() / right.norm()
+    assert error <= close
+    if precision == "high":  # and no more exact than that: two parts are multiplied, not three
+        assert error > 1e-6
 
 
 @gpu

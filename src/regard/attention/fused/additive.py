@@ -154,7 +154,7 @@ class _Given(NamedTuple):
         room = max(ROOM, SHARE * sum(one.nbytes for one in there) - (0 if kept is None else kept.nbytes))
         by_key = 4 * units * ((3 if kept is None else 2) if gradients else 1)
         score = 4 if gradients or kept is None else 0
-        by_query = 4 * units * (2 if gradients else 1) + (score + self.values.element_size()) * size
+        by_query = 4 * units * (2 if gradients else 1) + (score + self.values.element_size() * gradients) * size
         row = by_key * size + by_query * steps
         if row > room:
             piece = max(PIECE, int((room - by_key * size) / by_query) // PADDING * PADDING)
@@ -188,9 +188,8 @@ def _look(given: _Given, piece: Piece, context: Tensor, seen: _Seen) -> None:
     """Write the contexts of a piece, and what its gradients will need."""
     pairs, look = given.at(piece)
     scores = given.scores(launch.prepare(pairs), look, seen.scores_of(piece))
-    weights = given.values.new_empty(pairs.sizes[:3])
-    launch.softmax(scores, weights, seen.logs[piece], pairs, look)
-    torch.bmm(weights, given.values[piece[0]], out=context[piece])
+    launch.logs(scores, seen.logs[piece], pairs, look)
+    launch.contexts(scores, seen.logs[piece], given.values[piece[0]], context[piece], pairs, look)
 
 
 def _back_of_rows(

@@ -264,12 +264,11 @@ def _allowed(MASK, s, S, last):
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
-def softmax(E, MASK, P, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
-    """Turn a row of scores into weights, and keep the logarithm of the sum of their exponentials."""
+def logs(E, MASK, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
+    """The logarithm of the sum of a row's exponentials, by which its weights are exp(e - log); 0 if there are none."""
     i = tl.program_id(1).to(tl.int64)
     t = tl.program_id(0)
     E += i * STEP + t * ROW
-    P += (i * T + t) * S
     MASK += (first + i) // H * S
     top, total = float("-inf"), 0.0
     for start in range(0, S, BS):
@@ -280,13 +279,67 @@ def softmax(E, MASK, P, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constex
         base = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp(top - base) + tl.sum(tl.exp(e - base), axis=0)
         top = higher
-    lse = tl.where(total > 0.0, top + tl.log(tl.where(total > 0.0, total, 1.0)), 0.0)
-    tl.store(LSE + i * T + t, lse)
-    for start in range(0, S, BS):
+    tl.store(LSE + i * T + t, tl.where(total > 0.0, top + tl.log(tl.where(total > 0.0, total, 1.0)), 0.0))
+
+
+@triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
+@no_type_check
+def contexts(
+    E, MASK, LSE, X, C, T, S, STEP, ROW, H, first, position,
+    W: tl.constexpr, PARTS: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    """c[t, w] = Σ_s exp(e[t, s] - lse[t]) x[s, w] for a tile of BT×BW; weights are never written."""
+    i = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * BT + tl.arange(0, BT)
+    columns = tl.program_id(0) * BW + tl.arange(0, BW)
+    t = tl.minimum(rows, T - 1)
+    E += i * STEP
+    X += i * S * W
+    MASK += (first + i) // H * S
+    lse = tl.load(LSE + i * T + t)[:, None]
+    found = tl.zeros([BT, BW], tl.float32)
+    for start in range(0, tl.minimum(S, position + (tl.program_id(1) + 1) * BT), BS):
         s = start + tl.arange(0, BS)
-        real = _allowed(MASK, s, S, position + t)
-        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
-        tl.store(P + s, p.to(P.dtype.element_ty), mask=s < S)
+        real = _allowed(MASK, s, S, S)[None, :] & (s[None, :] <= position + t[:, None])
+        e = tl.load(E + t[:, None] * ROW + s[None, :], mask=(s < S)[None, :], other=0.0)
+        p = tl.where(real, tl.exp(e - lse), 0.0)
+        x = tl.load(X + s[:, None] * W + columns[None, :], mask=(s < S)[:, None] & (columns < W)[None, :], other=0.0)
+        found = _dot(p, x, found, x.dtype) if PARTS == 1 else _product(p, x, found, PARTS)
+    inside = (rows < T)[:, None] & (columns < W)[None, :]
+    tl.store(C + (i * T + rows[:, None]) * W + columns[None, :], found.to(C.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def _product(p, x, found, PARTS: tl.constexpr):
+    """Add p x to what is found, by products of bfloat16: three of these make a number of float32, 8 bits each.
+
+    What is left out is less than 2^-14 of each product with two parts, less than 2^-22 with three.
+    """
+    p0, p = _upper(p)
+    x0, x = _upper(x)
+    p1, p = _upper(p)
+    x1, x = _upper(x)
+    if PARTS == 3:
+        found = _dot(p0, x, _dot(p1, x1, _dot(p, x0, found, tl.bfloat16), tl.bfloat16), tl.bfloat16)
+    return _dot(p0, x0, _dot(p0, x1, _dot(p1, x0, found, tl.bfloat16), tl.bfloat16), tl.bfloat16)
+
+
+@triton.jit
+@no_type_check
+def _upper(x):
+    """The first 8 bits of a number of float32, and the others."""
+    upper = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    return upper, x - upper
+
+
+@triton.jit
+@no_type_check
+def _dot(a, b, found, kind: tl.constexpr):
+    """A product of numbers of a kind, added to what is found."""
+    if INTERPRETED:  # which has no bfloat16
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), found, input_precision="ieee")
+    return tl.dot(a.to(kind), b.to(kind), found)
 
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])

@@ -32,6 +32,7 @@ TILES = {
     "scores of few": Tile(16, 128, 4),
     "grad_keys": Tile(16, 128, 4),
     "grad_queries": Tile(16, 256, 4),
+    "contexts": Tile(64, 256, 4),
     "fits": Tile(2, 2048, 4),
     "see": Tile(64, 128, 4),
     "ask_back": Tile(64, 64, 4),
@@ -143,19 +144,39 @@ def _block(size: int) -> int:
     return min(1024, 1 << math.ceil(math.log2(max(size, 16))))
 
 
-def softmax(
+def logs(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T"], pairs: Pairs, look: Look) -> None:
+    """Write the logarithms of the sums of the exponentials of scores."""
+    _, steps, size, _ = pairs.sizes
+    kernels.logs[(steps, len(scores))](
+        scores, look.mask.view(torch.uint8), found, steps, size, scores.stride(0), scores.stride(1),
+        pairs.heads, pairs.first, look.position, BS=_block(size),
+    )  # fmt: skip
+
+
+def contexts(
     scores: Float[Tensor, "N _ _"],
-    weights: Float[Tensor, "N T S"],
     logs: Float[Tensor, "N T"],
+    values: Float[Tensor, "N S V"],
+    found: Float[Tensor, "N T V"],
     pairs: Pairs,
     look: Look,
 ) -> None:
-    """Make weights of scores, and the logarithms of the sums of their exponentials."""
-    _, steps, size, _ = pairs.sizes
-    kernels.softmax[(steps, len(scores))](
-        scores, look.mask.view(torch.uint8), weights, logs, steps, size, scores.stride(0), scores.stride(1),
-        pairs.heads, pairs.first, look.position, BS=_block(size),
+    """Write the contexts: values, weighed by what scores and logarithms make of them."""
+    count, steps, size, _ = pairs.sizes
+    width = values.shape[-1]
+    tile = TILES["contexts"]
+    kernels.contexts[(-(-width // tile.columns), -(-steps // tile.rows), count)](
+        scores, look.mask.view(torch.uint8), logs, values, found, steps, size, scores.stride(0), scores.stride(1),
+        pairs.heads, pairs.first, look.position,
+        W=width, PARTS=_parts(values), BT=tile.rows, BS=32, BW=tile.columns, num_warps=tile.warps, num_stages=2,
     )  # fmt: skip
+
+
+def _parts(values: Tensor) -> int:
+    """Of how many halves a number is made in a product: as exact as torch's own products are asked to be."""
+    if values.dtype != torch.float32:
+        return 1
+    return 3 if torch.get_float32_matmul_precision() == "highest" else 2
 
 
 def softmax_back(
