@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow gpu-test lint types check bottleneck mechanisms bench clean
+.PHONY: demo test slow gpu-test lint types check bottleneck mechanisms bench gpu-bench clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -43,6 +43,15 @@ mechanisms: $(RUNTIME)  ## docs/mechanisms/: a page for each, with a picture fro
 bench: $(RUNTIME)  ## regard beside other toolkits on the CPU; the first run makes their environments and models
 	$(BIN)/python bench/cpu_train.py
 	$(BIN)/python bench/cpu_decode.py
+
+gpu-bench:  ## what a GPU takes, with the Python that knows it: make gpu-bench PYTHON=... (bench/README.md has the others)
+	PYTHONPATH=src $(PYTHON) bench/additive.py
+	PYTHONPATH=src $(PYTHON) bench/additive.py --long
+	PYTHONPATH=src $(PYTHON) bench/gpu_step.py
+	PYTHONPATH=src $(PYTHON) bench/gpu_step.py --loss
+	PYTHONPATH=src $(PYTHON) bench/long_sources.py --keep
+	PYTHONPATH=src $(PYTHON) bench/growth.py --device cuda --keep
+	PYTHONPATH=src $(PYTHON) bench/growth.py --device cuda --memory --keep
 
 $(RUNTIME): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

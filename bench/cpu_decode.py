@@ -2,17 +2,24 @@
 
     python bench/cpu_decode.py
     python bench/cpu_decode.py --peers opennmt-py,ctranslate2 --models transformer
+    python bench/cpu_decode.py --peers opennmt-py,ctranslate2 --regard lstm-additive=FOLDER --regard transformer=FOLDER
 
 All translate the 1,000 test sentences of Multi30k (English to German; 14.2 pieces each on average), 64 at a time, by
-greedy search and by beam search, and the first of them one by one. Models are trained first, each by its own toolkit,
-for as many steps (--trained), so that translations end where the model ends them; their mean length in pieces (greedy
-/ beam) stands beside the speed, and pieces a second, which can be compared where lengths differ. CTranslate2 has
-OpenNMT-py's Transformer, converted. For many sentences it has a worker for each thread, for one sentence all threads
-(int8: one).
+greedy search and by beam search, and the first of them one by one. OpenNMT-py and CTranslate2 have regard's weights
+(workers/to_opennmt.py), so that all three write the same; "same, %" is how many translations are those of regard's
+exact search, piece by piece (greedy / beam). The others train models of their own for as many steps as regard
+(--trained) and end where these end: the mean length in pieces (greedy / beam) stands beside the speed, and pieces a
+second. regard's model is trained here too, where --regard MODEL=FOLDER does not name a better one. "BLEU" is
+sacreBLEU's of the beam search.
+
+Hypotheses are ranked by their probability alone (--length-penalty 0): that is the same in all toolkits. With 1, regard,
+Joey NMT, OpenNMT-py and eole divide its logarithm by (5 + length) / 6 (the last two count the begin mark too), Marian
+and CTranslate2 by the length; and where hypotheses are ranked so, only regard's exact search goes on until no other can
+win. That result is written beside the other one (cpu_decode_penalty.txt).
 
 regard translates from text to text, as `regard translate` does; all others get and give pieces. "exact" is float32,
-"fast" is `regard translate --fast`. "BLEU" is sacreBLEU's of the beam search, for regard alone, to show what "fast"
-loses; give it a model that is worth it by --regard MODEL=FOLDER, since those made here are only begun.
+"fast" is `regard translate --fast`. For many sentences CTranslate2 has a worker for each thread, for one sentence all
+threads (int8: one).
 
 Toolkits take turns. A turn that takes longer than --enough seconds is not repeated, and a toolkit whose greedy search
 takes that long gets a quarter of the sentences for its beam search.
@@ -27,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import (
+    CONVERTED,
     PEERS,
     ROOT,
     Settings,
@@ -51,10 +59,7 @@ MODELS = {
 }
 KINDS: dict[str, dict[str, dict[str, Any]]] = {
     "regard": {"exact": {}, "fast": {"fast": True}},
-    "ctranslate2": {
-        "float32": {"precision": "float32", "of": "opennmt-py"},
-        "int8": {"precision": "int8", "of": "opennmt-py"},
-    },
+    "ctranslate2": {"float32": {"precision": "float32"}, "int8": {"precision": "int8"}},
 }
 """Toolkits that are measured in several ways."""
 WAYS = ("greedy", "beam", "single")
@@ -96,11 +101,16 @@ class Measured:
         """Return how long its translations are on average, in pieces."""
         return statistics.fmean(len(pieces) for pieces in self.pieces[way])
 
+    def same(self, way: str, other: "Measured") -> float:
+        """Return how many of its translations are those of another, in per cent."""
+        pairs = list(zip(self.pieces[way], other.pieces[way], strict=False))  # a slow one has fewer
+        return 100 * statistics.fmean(one == another for one, another in pairs)
+
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace) -> list[Measured]:
     """Start all workers, then let them translate in turns."""
-    data = settings.cache / "data"
     every: list[Measured] = []
+    lines = {name: texts(settings, name, model) for name in names}
     try:
         for name in names:
             for kind, more in KINDS.get(name, {"": {}}).items():
@@ -109,19 +119,26 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace) 
                     every.append(Measured(worker, kind))
                     worker.ready()
                     for way in WAYS:  # once, off the clock
-                        few = inputs(data, name, "test")[-8:]
+                        few = lines[name][-8:]
                         worker.ask(lines=few, beam=1 if way == "greedy" else given.beam, single=way == "single")
                 say(f"{model}: {name} {kind} is warm")
         for number in range(given.rounds):
             for way in WAYS:
                 for one in every:
                     with locked():
-                        one.turn(way, one.share(way, inputs(data, one.worker.name, "test"), given), given)
+                        one.turn(way, one.share(way, lines[one.worker.name], given), given)
             say(f"{model}: round {number + 1} of {given.rounds}")
         return every
     finally:
         for one in every:
             one.worker.close()
+
+
+def texts(settings: Settings, name: str, model: str) -> list[str]:
+    """Return the test sentences; who has regard's weights reads the pieces of its tokenizer."""
+    if name in CONVERTED:
+        return (model_folder(settings, name, model) / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
+    return inputs(settings.cache / "data", name, "test")
 
 
 def inputs(data: Path, name: str, part: str) -> list[str]:
@@ -140,10 +157,10 @@ def bleu(data: Path, pieces: list[list[str]]) -> float:
 
 
 def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
-    """Write what was measured of one network."""
+    """Write what was measured of one network; the first is regard's exact search."""
     made = []
     for one in every:
-        ours = one.worker.name == "regard"
+        alike = one.worker.name in ("regard", *CONVERTED)
         made.append(
             [
                 model,
@@ -153,7 +170,8 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
                 f"{one.found['single'].mean:,.1f} ± {one.found['single'].half:,.1f}",
                 f"{one.length('greedy'):.1f} / {one.length('beam'):.1f}",
                 " / ".join(f"{one.found[way].mean * one.length(way):,.0f}" for way in ("greedy", "beam")),
-                f"{bleu(data, one.pieces['beam']):.2f}" if ours else "",
+                " / ".join(f"{one.same(way, every[0]):.1f}" for way in ("greedy", "beam")) if alike else "",
+                f"{bleu(data, one.pieces['beam']):.2f}",
             ]
         )
     return made
@@ -189,15 +207,19 @@ def main() -> None:
     parser = options(__doc__, ["joeynmt", "opennmt-py", "eole", "marian", "ctranslate2"])
     parser.set_defaults(rounds=2)
     parser.add_argument("--models", default=",".join(MODELS), help="networks: " + ", ".join(MODELS))
-    parser.add_argument("--trained", type=int, default=Settings.trained, help="steps that the models are trained for")
+    parser.add_argument("--trained", type=int, default=1200, help="steps that the models are trained for")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--singles", type=int, default=30, help="sentences that are translated one by one")
     parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--length-penalty", type=float, default=0.0, help="its alpha; 0: none")
     parser.add_argument("--enough", type=float, default=10.0, help="seconds after which a turn is not repeated")
     parser.add_argument("--regard", action="append", default=[], metavar="MODEL=FOLDER", help="a model of ours")
     parser.add_argument("--prepare", action="store_true", help="make environments and train models only")
     given = parser.parse_args()
-    settings = Settings(given.cache.resolve(), threads=given.threads, trained=given.trained, beam=given.beam)
+    settings = Settings(
+        given.cache.resolve(), threads=given.threads, trained=given.trained, beam=given.beam,
+        length_penalty=given.length_penalty,
+    )  # fmt: skip
     data, asked, models = prepare_data(settings.cache), split(given.peers), split(given.models)
     for text in given.regard:
         name, _, folder = text.partition("=")
@@ -207,13 +229,14 @@ def main() -> None:
     chosen = {model: ["regard", *(name for name in MODELS[model] if name in asked)] for model in models}
     for model, names in chosen.items():
         for name in names:
-            train_model(settings, "opennmt-py" if name == "ctranslate2" else name, model)
+            train_model(settings, name, model)
     if given.prepare:
         return
     found = []
     for model, names in chosen.items():
         found += rows(model, measure(model, names, settings, given), data)
-    head = ["network", "toolkit", "greedy, /s", f"beam {given.beam}, /s", "one, ms", "pieces", "pieces/s", "BLEU"]
+    head = ["network", "toolkit", "greedy, /s", f"beam {given.beam}, /s", "one, ms", "pieces", "pieces/s"]
+    head += ["same, %", "BLEU"]
     started = start_up(settings, asked, model_folder(settings, "regard", models[0]))
     text = "\n".join(
         [
@@ -221,6 +244,7 @@ def main() -> None:
             *(["Seconds are those of the processor: the machine was not ours alone."] if given.clock == "cpu" else []),
             f"Models trained for {given.trained} steps of 64 sentences"
             + "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items()),
+            f"{' and '.join(CONVERTED)} have regard's weights; length penalty {given.length_penalty:g}",
             machine(),
             "",
             table(head, found),
@@ -228,7 +252,7 @@ def main() -> None:
             table(["start-up", "", "seconds"], started),
         ]
     )
-    write_result("cpu_decode", text, keep=not given.no_results)
+    write_result("cpu_decode_penalty" if given.length_penalty else "cpu_decode", text, keep=not given.no_results)
 
 
 if __name__ == "__main__":

@@ -101,9 +101,11 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
         [
             model,
             f"{one.worker.name} {one.worker.about['version']}",
+            f"{one.worker.about['parameters'] / 1e6:.2f} M",
             one.label,
             str(one.found["greedy"]),
             str(one.found["beam"]),
+            str(len(one.found["beam"].values)),
             f"{one.length('greedy'):.1f} / {one.length('beam'):.1f}",
             f"{bleu(data, one.pieces['beam']):.2f}",
             *(ratio(one, way, same if one.label == SAME else []) for way in WAYS),
@@ -142,7 +144,8 @@ def main() -> None:
         left = given.budget - (time.monotonic() - began)
         until = time.monotonic() + left / (len(models) - number + 1)
         found += rows(model, measure(model, own, settings, given, until), data)
-    head = ["network", "toolkit", "batch", "greedy, /s", f"beam {given.beam}, /s", "pieces", "BLEU"]
+    head = ["network", "toolkit", "parameters", "batch", "greedy, /s", f"beam {given.beam}, /s", "turns"]
+    head += ["pieces", "BLEU"]
     head += ["× same, greedy", "beam", "× best, greedy", "beam"]
     text = "\n".join(
         [

@@ -3,6 +3,7 @@
     python bench/gpu_step.py            # the two cases of docs/performance.md, on a GPU, in bfloat16
     python bench/gpu_step.py --kernels  # how long each kernel of the captured step takes, and how often it runs
     python bench/gpu_step.py --sweep    # the best tiles of a step's kernels, for TILES in attention/fused/launch.py
+    python bench/gpu_step.py --loss     # the kernel of the loss beside torch's operations
 
 No encoder, no output layer over the vocabulary, no optimiser: T steps of the decoder over S states, its projections and
 its readout, and the gradient of all of it. "regard" is the decoder of the preset bahdanau2014, captured as a CUDA graph
@@ -20,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,10 +247,8 @@ def measure(case: Case, given: argparse.Namespace) -> list[list[str]]:
         except Exception as problem:
             rows.append([str(case), name, _said(problem), ""])
         else:
-            tenth = max(1, len(found) // 10)
-            half = (statistics.fmean(found[-tenth:]) - statistics.fmean(found[:tenth])) / 2
             memory = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0
-            rows.append([str(case), name, f"{statistics.median(found):.2f} ± {half:.2f}", f"{memory:,.0f}"])
+            rows.append([str(case), name, _spread(found), f"{memory:,.0f}"])
         print(*rows[-1], flush=True)
     try:
         rows.append([str(case), f"difference: {difference(case, device, states)}", "", ""])
@@ -257,6 +257,13 @@ def measure(case: Case, given: argparse.Namespace) -> list[list[str]]:
     print(*rows[-1], flush=True)
     rows.append([str(case), f"arithmetic: {arithmetic(case, states):,.0f} GFLOP", "", ""])
     return rows
+
+
+def _spread(found: list[float]) -> str:
+    """Write the median of what is in order, and half the way from the quickest to the slowest tenth."""
+    tenth = max(1, len(found) // 10)
+    half = (statistics.fmean(found[-tenth:]) - statistics.fmean(found[:tenth])) / 2
+    return f"{statistics.median(found):.2f} ± {half:.2f}"
 
 
 def _said(problem: Exception) -> str:
@@ -277,6 +284,23 @@ def kernels(case: Case, given: argparse.Namespace) -> None:
     for one in found[:30]:
         each = one.device_time_total / one.count
         print(f"{one.device_time_total:10,.0f} µs {one.count:6} × {each:6.2f}  {one.key[:90]}")
+
+
+def loss(given: argparse.Namespace) -> None:
+    """Time the loss of logits and its gradient, which stands where they stood."""
+    from regard.training.fused_loss import Wanted, plain_rows
+    from regard.training.loss_kernel import rows
+
+    logits = torch.randn(16000, 10000, device=given.device)
+    targets = torch.randint(10000, (16000,), device=given.device)
+    lines = []
+    for name, wanted in {"cross-entropy, label smoothing": Wanted(0.1, 0.0), "with R-Drop": Wanted(0.1, 5.0)}.items():
+        for how, work in {"torch's operations": plain_rows, "kernel": rows}.items():
+            found = milliseconds(partial(work, logits, targets, wanted), given.device, given.repeats)
+            lines.append([name, how, _spread(found)])
+    title = f"Loss and gradient of 16,000 tokens, 10,000 words, float32, medians of {given.repeats}"
+    text = "\n".join([title, machine(given.device), "", table(["loss", "by", "ms"], lines)])
+    write_result("gpu_loss", text, keep=not given.no_results)
 
 
 def sweep(case: Case, given: argparse.Namespace) -> None:
@@ -326,8 +350,12 @@ def main() -> None:
         "--kernels", action="store_true", help="time each kernel of the captured step, and nothing else"
     )
     parser.add_argument("--sweep", action="store_true", help="time other tiles, and nothing else")
+    parser.add_argument("--loss", action="store_true", help="time the loss, and nothing else")
     parser.add_argument("--no-results", action="store_true", help="print only; leave bench/results as it is")
     given = parser.parse_args()
+    if given.loss:
+        loss(given)
+        return
     cases = [Case(*sizes) for sizes in given.case] if given.case else CASES
     if given.kernels or given.sweep:
         for case in cases:

@@ -75,6 +75,7 @@ def rows(every: list[tuple[str, Measured]]) -> list[list[str]]:
             kind,
             f"{one.worker.about['parameters'] / 1e6:.2f} M",
             str(one),
+            str(len(one.speed.values)),
             f"{one.tokens / one.steps:,.0f}",
             f"{1000 * one.seconds / one.steps:,.1f}",
             f"{one.rate / max(peers):.2f}" if peers and one.worker.name == "regard" else "",
@@ -105,10 +106,10 @@ def main() -> None:
         carry(settings.peer_folder)
         return
     found = rows(measure(["regard", *split(given.peers)], settings, given))
-    head = ["toolkit", "precision", "parameters", "tokens/s", "tokens/step", "ms/step", "× Joey NMT"]
+    head = ["toolkit", "precision", "parameters", "tokens/s", "turns", "tokens/step", "ms/step", "× Joey NMT"]
     text = "\n".join(
         [
-            f"Training {given.model} on {given.device}, {given.rounds} turns of {given.seconds:g} s each",
+            f"Training {given.model} on {given.device}, up to {given.rounds} turns of {given.seconds:g} s each",
             machine(given.device),
             "",
             table(head, found),

@@ -1,212 +1,452 @@
 """How the cost of a training step grows with length, batch and vocabulary, and that of preparing with the corpus.
 
-    python bench/growth.py                 # on the CPU: a table and a picture for docs/performance.md
+    python bench/growth.py                 # on the CPU: a table, and a picture for docs/performance.md with --keep
     python bench/growth.py --device cuda   # the same on a GPU, where steps are recorded and replayed
     python bench/growth.py --memory        # peak memory of a training step, preset by preset (or with --device cuda)
 
-Steps are those of training, optimiser included, in float32, on tokens drawn at random: of two small systems, a
-recurrent one with additive attention and a Transformer. One thing grows at a time, the others stay (16 sentences of 32
-tokens, 8,000 words). Numbers are medians.
+Steps are those of `regard train`, optimiser included, made by its trainer on batches drawn at random: of two small
+systems, a recurrent one with additive attention and a Transformer. One thing grows at a time, the others stay (16
+sentences of 32 tokens, 8,000 words). The CPU computes in float32 on one thread, and its own seconds are counted, so
+that other work on the machine does not matter; the GPU computes in tf32, its default, and the clock's seconds are
+counted. Numbers are medians, ± half the way from the least to the most.
+
+--memory gives each preset the batch that it trains with: sentences and captions of 32 tokens, questions of 16, pictures
+of the preset's own size. On the CPU each has a process of its own; on a GPU the numbers are those of torch's allocator:
+what tensors had at once, and what it took of the GPU for them, the memory of the recorded step included.
 """
 
 import argparse
-import contextlib
+import gc
 import multiprocessing
+import os
 import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from peers import machine, table, write_result
+from peers import Spread, machine, say, table, write_result
+from torch import Tensor, nn
+from torch.nn import functional
 
-from regard.config import Config, TokenizerConfig
-from regard.data.batching import Batch, BatchOrder
+from regard.config import Config, ImageConfig, TokenizerConfig
+from regard.data.batching import PICTURE, Batch, BatchOrder
 from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
 from regard.data.tokenizers import train_tokenizers
-from regard.models.build import build_model
+from regard.data.vocabulary import BOS, EOS
+from regard.errors import TrainingError
 from regard.presets import preset, presets
-from regard.training.graphs import RecordedSteps, Steps, own_stream
+from regard.presets.vision import any_preset, visions
+from regard.training.answers import AnswerObjective
+from regard.training.checks import settled
+from regard.training.classes import ClassBatch, ClassObjective
+from regard.training.material import Material
 from regard.training.objective import Objective
-from regard.training.optimizer import gradient_norm, optimizers
+from regard.training.objects import ObjectObjective
+from regard.training.progress import Silent
+from regard.training.trainer import Trainer
+from regard.vision.build import ANSWER, CLASSIFY, DETECT, build, build_empty
+from regard.vision.detection.batch import ObjectBatch
+from regard.vision.questions.batch import QuestionBatch
 
 SYSTEMS = ("bahdanau2014-small", "transformer2017-small")
 USUAL = {"length": 32, "batch": 16, "words": 8000}
 GROWING = {
-    "length": (8, 16, 32, 64, 128, 256),
-    "batch": (1, 4, 16, 64, 256),
-    "words": (1000, 4000, 16000, 64000),
+    "cpu": {
+        "length": (8, 16, 32, 64, 128, 256),
+        "batch": (1, 4, 16, 64, 256),
+        "words": (1000, 4000, 16000, 64000),
+    },
+    "cuda": {
+        "length": (8, 32, 128, 512, 2048),
+        "batch": (1, 4, 16, 64, 256, 1024),
+        "words": (1000, 4000, 16000, 64000, 256000),
+    },
 }
 NAMES = {"length": "tokens in a sentence", "batch": "sentences in a batch", "words": "words in the vocabulary"}
-PAIRS = (1000, 4000, 16000, 64000)
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "growth.png"
+PAIRS = (1000, 4000, 16000, 64000, 256000)
+PICTURES = {"cpu": "growth.png", "cuda": "growth-cuda.png"}
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+TASKS: dict[str, Any] = {CLASSIFY: ClassObjective, ANSWER: AnswerObjective, DETECT: ObjectObjective}
+WORDS, LENGTH, QUESTION = 10000, 32, 16
+"""Of all that is read and written where memory is measured."""
 
 
-def batch_of(length: int, batch: int, words: int) -> Batch:
-    """Draw sentences of the same length."""
-    source, target = torch.randint(4, words, (2, batch, length))
-    real = torch.ones(batch, length, dtype=torch.bool)
-    return Batch(source, real, target, target, real, np.arange(batch), None, torch.arange(batch * length), real.sum(1))
+# -- a training step --------------------------------------------------------------------------------------------------
 
 
-def step_of(config: Config, device: torch.device, length: int, batch: int, words: int) -> Callable[[], None]:
-    """Make a training step as training makes it."""
+@dataclass
+class Told(Silent):
+    """What a trainer told of its steps."""
+
+    least: float = 0.0
+    """Seconds of steps to be timed."""
+    fewest: int = 3
+    """Steps to be timed."""
+    off: int = 3
+    """Steps that do not count: on a GPU the first is run as it comes, and the second recorded."""
+    by_clock: bool = True
+    """Whether the clock's seconds are counted, and not the processor's."""
+    last: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def message(self, text: str) -> None:
+        """Keep it."""
+        self.said.append(text)
+
+    def logged(self, record: Mapping[str, Any]) -> None:
+        """Keep how long a step took, and its loss."""
+        now = busy()
+        self.seconds.append(1 / record["steps_per_second"] if self.by_clock else now - self.last)
+        self.losses.append(record["loss"])
+        self.last = now
+
+    @property
+    def took(self) -> list[float]:
+        """What the steps on the clock took."""
+        return self.seconds[self.off :]
+
+    @property
+    def enough(self) -> bool:
+        """Whether so much was timed."""
+        return len(self.took) >= self.fewest and sum(self.took) > self.least
+
+
+def busy() -> float:
+    """Return the seconds that this process and those that it began have had of a processor."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+class Unsaved(Trainer):
+    """The trainer of `regard train`, which stops when enough was timed and leaves nothing behind."""
+
+    def end(self) -> str | None:
+        """Stop."""
+        return "steps" if self.reporter.enough else super().end()  # type: ignore[attr-defined]
+
+    def _save(self, scheduled: bool) -> None:
+        pass
+
+
+def drawn(config: Config, device: torch.device, words: int) -> nn.Module:
+    """Make a model on a device, with small weights: a paper's own take minutes to draw."""
     torch.manual_seed(1)
-    model = build_model(config.model, words, words).to(device).train()
-    optimizer = optimizers[config.training.optimizer](model.parameters(), config.training)
-    objective, given = Objective(model, config.training), batch_of(length, batch, words)
-    on_gpu = device.type == "cuda"
-    kind: Any = RecordedSteps if on_gpu else Steps
-    steps = kind(objective, contextlib.nullcontext, device, *([print] if on_gpu else []))
-    given = given.filled(given.shape).pinned() if on_gpu else given
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=not on_gpu)
-        steps(given, batch * length)
-        gradient_norm(model.parameters(), config.training.clip)
-        optimizer.step()
-
-    return step
+    model = build_empty(config.model, words, words).to(device)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.normal_(std=0.02)
+    return model
 
 
-def seconds(work: Callable[[], object], device: torch.device, least: float = 0.4) -> float:
-    """Return the median time of some runs, after a few that do not count."""
-    took: list[float] = []
-    for number in range(200):
-        began = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        if number >= 3:
-            took.append(time.perf_counter() - began)
-        if len(took) >= 3 and sum(took) > least:
-            break
-    return statistics.median(took)
+def train(config: Config, model: nn.Module, batch: Any, told: Told) -> None:
+    """Train a model on one batch again and again, as `regard train` does."""
+    training = replace(config.training, accumulate=1, average="none", log_every=1, steps=0, epochs=1, patience=0)
+    training = replace(training, validate_every=0, save_every=0)
+    device = next(model.parameters()).device
+    config = settled(replace(config, training=training), device)
+    rows, task = [np.arange(1)] * 200, TASKS.get(config.model.task, Objective)
+    with tempfile.TemporaryDirectory() as folder:
+        material = Material(lambda epoch: rows, lambda _: batch, None, "", config.decoding, task=task)
+        Unsaved(config, Path(folder), model, material, told).run()
 
 
-def grown(device: torch.device) -> dict[str, dict[str, list[float]]]:
-    """Measure steps: by what grows and by system."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for what, sizes in GROWING.items():
+def sentences(source: Tensor, target: Tensor, words: int) -> Batch:
+    """Draw pairs of so many tokens on each side, padded to the longest."""
+    count = len(source)
+    source_mask, target_mask = (torch.arange(int(of.max())) < of[:, None] for of in (source, target))
+    read, written = (torch.randint(4, words, mask.shape) * mask for mask in (source_mask, target_mask))
+    before, at = functional.pad(written, (1, -1), value=BOS), target_mask.flatten().nonzero().squeeze(1)
+    return Batch(read, source_mask, before, written, target_mask, np.arange(count), None, at, source)
+
+
+def alike(length: int, batch: int, words: int) -> Batch:
+    """Draw pairs of one length."""
+    lengths = torch.full((batch,), length)
+    return sentences(lengths, lengths, words)
+
+
+def own_batch(config: Config) -> Any:
+    """Draw a batch as a preset trains with."""
+    tokens, image, task = config.training.batch_tokens, config.model.image, config.model.task
+    if image is None:
+        made = alike(LENGTH, tokens // LENGTH, WORDS)
+        if config.model.encoder.kind != "none":
+            return made
+        count = len(made.rows)  # a language model's sources have their end mark alone
+        ends, one = torch.full((count, 1), EOS), torch.ones(count, 1, dtype=torch.bool)
+        return made._replace(source=ends, source_mask=one, lengths=one.long().squeeze(1))
+    count = tokens // (PICTURE if task in TASKS else LENGTH)
+    pictures, rows = pictures_of(image, count), np.arange(count)
+    if task == CLASSIFY:
+        return ClassBatch(pictures, torch.randint(10, (count,)), rows)
+    if task == ANSWER:
+        asked = count * config.training.asked
+        read, right = torch.randint(4, WORDS, (asked, QUESTION)), torch.randint(10, (asked,))
+        no = torch.zeros(asked, dtype=torch.bool)
+        return QuestionBatch(
+            pictures, None, read, torch.ones_like(read, dtype=torch.bool), None, right, no.long(), no, None,
+            np.arange(asked),
+        )  # fmt: skip
+    if task == DETECT:
+        most = config.model.detection.queries
+        boxes, masks = 0.2 + 0.3 * torch.rand(count, most, 4), torch.rand(count, most, image.size, image.size) < 0.2
+        classes, counts = torch.randint(10, (count, most)), torch.full((count,), most)
+        return ObjectBatch(pictures, classes, boxes, masks, counts, count * most, rows)
+    made = alike(LENGTH, count, WORDS)
+    cells = torch.ones(count, pictures.shape[1] if image.kind == "regions" else 1, dtype=torch.bool)
+    return made._replace(source=pictures, source_mask=cells, lengths=None)
+
+
+def pictures_of(image: ImageConfig, count: int) -> Tensor:
+    """Draw pixels, or features of regions."""
+    if image.kind == "regions":
+        return torch.randn(count, image.size**2, image.channels)
+    return torch.randint(256, (count, image.size, image.size, image.channels), dtype=torch.uint8)
+
+
+# -- how time grows ---------------------------------------------------------------------------------------------------
+
+
+def set_for(config: Config, device: torch.device) -> Config:
+    """Let a CPU compute in float32, and a GPU as it does by itself."""
+    precision = "float32" if device.type == "cpu" else "auto"
+    return replace(config, training=replace(config.training, precision=precision))
+
+
+def step(name: str, device: torch.device, length: int, batch: int, words: int) -> Spread:
+    """Time the training steps of a system."""
+    told = Told(least=0.4 if on_cpu(device) else 0.15, off=2 if on_cpu(device) else 3, by_clock=not on_cpu(device))
+    config = set_for(preset(name), device)
+    config = replace(config, training=replace(config.training, batch_tokens=1))
+    torch.manual_seed(1)
+    train(config, build(config.model, words, words).to(device), alike(length, batch, words), told)
+    return Spread(told.took)
+
+
+def grown(device: torch.device) -> dict[str, dict[str, dict[int, Spread]]]:
+    """Measure steps: by what grows, by system and by size."""
+    found: dict[str, dict[str, dict[int, Spread]]] = {}
+    for what, sizes in GROWING[device.type].items():
         for name in SYSTEMS:
-            steps = [step_of(preset(name), device, **{**USUAL, what: size}) for size in sizes]
-            found.setdefault(what, {})[name] = [seconds(step, device) for step in steps]
+            of = found.setdefault(what, {}).setdefault(name, {})
+            for size in sizes:
+                free()
+                of[size] = step(name, device, **{**USUAL, what: size})
+                say(f"{NAMES[what]}: {size:,}, {name}: {1e3 * statistics.median(of[size].values):.1f} ms")
     return found
 
 
-def prepared() -> dict[str, list[float]]:
+def prepared() -> dict[str, dict[int, Spread]]:
     """Measure what comes before training: the vocabulary, the tokens, and the order of an epoch's batches."""
-    found: dict[str, list[float]] = {"vocabulary": [], "tokens": [], "order of batches": []}
-    cpu = torch.device("cpu")
+    found: dict[str, dict[int, Spread]] = {"vocabulary": {}, "tokens": {}, "order of batches": {}}
     for pairs in PAIRS:
         corpus = open_corpus((f"phrasebook:{pairs}",), "train")
         list(corpus)  # the phrasebook itself is made off the clock
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.perf_counter()
-            tokenizers = train_tokenizers(TokenizerConfig(vocabulary=1000), corpus, 1)
-            learned = time.perf_counter()
-            cache = TokenCache.build(Path(folder) / "train", corpus, tokenizers, 200)
-            built = time.perf_counter()
-        found["vocabulary"].append(learned - began)
-        found["tokens"].append(built - learned)
-        order = BatchOrder.of(cache, 4000, 1)
-        found["order of batches"].append(seconds(partial(order.batches, 1), cpu, 0.05))
+        took: dict[str, list[float]] = {name: [] for name in found}
+        while len(took["tokens"]) < 3 and sum(map(sum, took.values())) < 20:
+            with tempfile.TemporaryDirectory() as folder:
+                began = busy()
+                tokenizers = train_tokenizers(TokenizerConfig(vocabulary=1000), corpus, 1)
+                learned = busy()
+                cache = TokenCache.build(Path(folder) / "train", corpus, tokenizers, 200)
+                built = busy()
+            BatchOrder.of(cache, 4000, 1).batches(1)
+            for name, seconds in zip(took, (learned - began, built - learned, busy() - built), strict=True):
+                took[name].append(seconds)
+        for name, values in took.items():
+            found[name][pairs] = Spread(values)
+        say(f"{pairs:,} pairs: {sum(map(statistics.median, took.values())):.2f} s")
     return found
 
 
-def peaks(device: torch.device) -> list[list[str]]:
-    """Measure the peak memory of a step of every preset, at the batch size that it trains with, each in a process."""
-    rows = []
-    for name in presets:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-            rows.append(alone.submit(peak, name, device).result())
-        print(*rows[-1], flush=True)
-    return rows
+def rows_of(found: Mapping[str, Mapping[str, Mapping[int, Spread]]]) -> list[list[str]]:
+    """Write down what was timed."""
+    return [
+        [what, name, f"{size:,}", f"{1e3 * statistics.median(one.values):.1f} ± {1e3 * one.half:.1f}", repeats(one)]
+        for what, by_system in found.items()
+        for name, by_size in by_system.items()
+        for size, one in by_size.items()
+    ]
 
 
-def peak(name: str, device: torch.device) -> list[str]:
-    """Measure that of one preset: what torch takes of a GPU, or all that this process takes after its start."""
-    config, length, words = preset(name), 32, 10000
-    tokens = config.training.batch_tokens
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = build_model(config.model, words, words).to(device).train()
-    count = sum(one.numel() for one in model.parameters())
-    optimizer = optimizers[config.training.optimizer](model.parameters(), config.training)
-    steps = Steps(Objective(model, config.training), contextlib.nullcontext, device)
-    try:
-        for _ in range(2):
-            optimizer.zero_grad(set_to_none=True)
-            steps(batch_of(length, tokens // length, words), tokens)
-            optimizer.step()
-        if device.type == "cuda":
-            most = torch.cuda.max_memory_allocated() / 2**20
-        else:
-            most = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
-        taken = f"{most:,.0f}"
-    except torch.OutOfMemoryError:
-        taken = "more than there is"
-    return [name, f"{count / 1e6:.1f}", f"{tokens:,}", taken]
+def repeats(one: Spread) -> str:
+    """Say how often something was timed."""
+    return str(len(one.values))
 
 
-def draw(found: dict[str, dict[str, list[float]]], before: dict[str, list[float]]) -> None:
+def draw(
+    found: Mapping[str, Mapping[str, Mapping[int, Spread]]], before: Mapping[str, Mapping[int, Spread]], path: Path
+) -> None:
     """Draw all of it, on logarithmic scales: what grows evenly is a straight line."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
-    figure = Figure(figsize=(9, 6.4), layout="constrained")
-    places = figure.subplots(2, 2).flat
+    of = " (one thread)" if before else ""
+    figure = Figure(figsize=(9, 6.4) if before else (12, 3.4), layout="constrained")
+    places = list(figure.subplots(*((2, 2) if before else (1, 3))).flat)
     for axes, (what, by_system) in zip(places, found.items(), strict=False):
-        for name, took in by_system.items():
-            axes.loglog(GROWING[what], [1e3 * one for one in took], marker="o", label=name)
-        axes.set(xlabel=NAMES[what], ylabel="ms a training step")
+        for name, by_size in by_system.items():
+            took = [1e3 * statistics.median(one.values) for one in by_size.values()]
+            axes.loglog(list(by_size), took, marker="o", label=name)
+        axes.set(xlabel=NAMES[what], ylabel=f"ms a training step{of}")
+    for name, by_size in before.items():
+        places[3].loglog(
+            list(by_size), [statistics.median(one.values) for one in by_size.values()], marker="o", label=name
+        )
+        places[3].set(xlabel="pairs in the corpus", ylabel=f"seconds before training{of}")
+    for axes in places:
         axes.legend(frameon=False)
-    last = figure.axes[3]
-    for name, took in before.items():
-        last.loglog(PAIRS, took, marker="o", label=name)
-    last.set(xlabel="pairs in the corpus", ylabel="seconds before training")
-    last.legend(frameon=False)
-    for axes in figure.axes:
         axes.grid(alpha=0.3)
-    PICTURE.parent.mkdir(exist_ok=True)
-    figure.savefig(PICTURE, dpi=110)
+        for axis in (axes.xaxis, axes.yaxis):  # 100, not 10²; between them 2 and 5 alone
+            axis.set_major_formatter("{x:,g}")
+            axis.set_minor_locator(LogLocator(subs=(2, 5)))
+            axis.set_minor_formatter("{x:,g}" if axis is axes.yaxis else "")
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def peaks(device: torch.device, names: list[str], budget: float) -> tuple[list[list[str]], list[str]]:
+    """Measure the peak memory of a step of presets, at the batch size that each trains with; name those left out."""
+    rows: list[list[str]] = []
+    until = time.monotonic() + budget
+    for number, name in enumerate(names):
+        if time.monotonic() > until:
+            return rows, names[number:]
+        if on_cpu(device):
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+                rows.append(alone.submit(peak_of_process, name).result())
+        else:
+            rows.append(peak_of_gpu(name, device))
+        say(" ".join(rows[-1]))
+    return rows, []
+
+
+def on_cpu(device: torch.device) -> bool:
+    """Say whether this is the CPU."""
+    return device.type == "cpu"
+
+
+def begun(name: str, device: torch.device) -> tuple[list[str], Callable[[Told], None]]:
+    """Make a preset's model; say how large it is, and return what trains it."""
+    config = set_for(any_preset(name), device)
+    model = drawn(config, device, 10 if config.model.task in (CLASSIFY, DETECT) else WORDS)
+    batch, count = own_batch(config), sum(weights.numel() for weights in model.parameters())
+    size = f"{batch.source.shape[0]:,} × {'×'.join(map(str, batch.source.shape[1:]))}"
+    return [name, f"{count / 1e6:.1f}", size], partial(train, config, model, batch)
+
+
+def peak_of_process(name: str) -> list[str]:
+    """Measure all that this process takes after its start; it is refused more than there is."""
+    room = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_DATA, (room, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    row = [name, "", ""]
+    try:
+        row, work = begun(name, torch.device("cpu"))
+        work(Told(fewest=1, off=1))
+    except (RuntimeError, MemoryError) as error:
+        if "memory" not in str(error):
+            raise
+        return [*row, f"over {room / 2**20:,.0f}"]
+    most = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    return [*row, f"{most:,.0f}"]
+
+
+def peak_of_gpu(name: str, device: torch.device) -> list[str]:
+    """Measure what torch takes of a GPU beyond what it had."""
+    free()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    row, told = [name, "", ""], Told(fewest=2, off=2)
+    try:
+        row, work = begun(name, device)
+        work(told)
+    except torch.OutOfMemoryError:
+        return [*row, *["more than there is"] * 2, "", ""]
+    except TrainingError as error:  # these weights were drawn by us, and not by the preset
+        return [*row, "", "", "", str(error)]
+    found = torch.cuda.max_memory_allocated() - before[0], torch.cuda.max_memory_reserved() - before[1]
+    how = "launched" if any("cannot be recorded" in text for text in told.said) else "recorded"
+    return [*row, *(f"{one / 2**20:,.0f}" for one in found), f"{1e3 * told.took[-1]:.1f}", how]
+
+
+def free() -> None:
+    """Give a GPU back what nobody has any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+
+# -- the tables -------------------------------------------------------------------------------------------------------
+
+
+def measure_memory(device: torch.device, keep: bool, budget: float) -> None:
+    """Write the table of memory."""
+    names = [*presets, *visions]
+    head = ["preset", "million parameters", "batch", "peak, MiB"]
+    about = "float32: all that a process takes beyond what it starts with, in two steps, once"
+    if not on_cpu(device):
+        names.sort(key=lambda name: name.endswith("-small"))
+        head += ["taken of the GPU, MiB", "ms a step", "steps are"]
+        about = "tf32: four steps, the second recorded as a CUDA graph and replayed from then on, the last timed"
+    rows, left = peaks(device, names, budget)
+    lines = [
+        f"Peak memory of training on {device.type}, {about}",
+        f"Texts and captions of {LENGTH} tokens, questions of {QUESTION}, {WORDS:,} words; batches as presets say",
+        machine(device.type),
+        "",
+        table(head, rows),
+        *([f"Left out, since {budget:.0f} s had passed: {', '.join(left)}"] if left else []),
+    ]
+    write_result(f"memory_{device.type}", "\n".join(lines), keep)
+
+
+def measure_growth(device: torch.device, keep: bool) -> None:
+    """Write the table of times, and draw it."""
+    if on_cpu(device):
+        torch.set_num_threads(1)
+    found = grown(device)
+    before = prepared() if on_cpu(device) else {}
+    rows = rows_of({NAMES[what]: by_system for what, by_system in found.items()})
+    rows += rows_of({"pairs in the corpus": before})
+    text = table(["what grows", "of", "to", "milliseconds", "repeats"], rows)
+    how = "float32, one thread, seconds of the processor" if on_cpu(device) else "tf32, recorded, seconds of the clock"
+    title = f"Training steps on {device.type}, {how}: medians ± half the way from the least to the most"
+    write_result(f"growth_{device.type}", f"{title}\n{machine(device.type)}\n\n{text}", keep)
+    if keep:
+        draw(found, before, IMAGES / PICTURES[device.type])
 
 
 def main() -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument(
+        "--budget", type=float, default=3600.0, help="--memory: seconds after which presets are left out"
+    )
     parser.add_argument("--keep", action="store_true", help="write to bench/results, and the picture to docs")
     given = parser.parse_args()
-    if given.memory:
-        head = ["preset", "million parameters", "tokens in a batch", "peak, MiB"]
-        text = table(head, peaks(torch.device(given.device)))
-        about = f"{machine(given.device)}\nfloat32, sentences of 32 tokens, 10,000 words"
-        write_result(f"memory_{given.device}", f"{about}\n\n{text}", given.keep)
-        return
     device = torch.device(given.device)
-    with own_stream(device):
-        found = grown(device)
-    before = prepared()
-    rows = [
-        [NAMES[what], name, *(f"{1e3 * one:.1f} at {size:,}" for size, one in zip(GROWING[what], took, strict=True))]
-        for what, by_system in found.items()
-        for name, took in by_system.items()
-    ]
-    rows += [["pairs", name, *(f"{1e3 * one:.1f} at {size:,}" for size, one in zip(PAIRS, took, strict=True))]
-             for name, took in before.items()]  # fmt: skip
-    widest = max(map(len, rows))
-    rows = [[*row, *[""] * (widest - len(row))] for row in rows]
-    text = table(["what grows", "of", "milliseconds", *[""] * (widest - 3)], rows)
-    write_result(f"growth_{device.type}", f"{machine(device.type)}\n\n{text}", given.keep)
-    if given.keep and device.type == "cpu":
-        draw(found, before)
+    if given.memory:
+        measure_memory(device, given.keep, given.budget)
+    else:
+        measure_growth(device, given.keep)
 
 
 if __name__ == "__main__":

@@ -282,6 +282,8 @@ class Settings:
     longest: int = 40
     """Most pieces of a translation."""
     beam: int = 5
+    length_penalty: float = 1.0
+    """alpha: 0 for none; toolkits mean different things by others."""
     trained: int = 240
     """Steps of the models that translate."""
     ours: dict[str, Path] = field(default_factory=dict)
@@ -292,7 +294,10 @@ class Settings:
     """Where models are kept that were trained to translate; None: in the cache."""
 
 
-SHARED = ("device", "threads", "batch", "dropout", "rate", "seed", "warmup", "longest", "beam", "trained")
+SHARED = (
+    *("device", "threads", "batch", "dropout", "rate", "seed", "warmup"),
+    *("longest", "beam", "length_penalty", "trained"),
+)
 """What every worker is told of the settings."""
 
 
@@ -303,8 +308,8 @@ class Worker:
         self.name, self.model = name, model
         kind = f"{name}-{model}{'-' if more.get('label') else ''}{more.pop('label', '')}"
         folder = settings.cache / "runs" / kind
-        if more.get("steps") or work == "decode":
-            folder = model_folder(settings, more.pop("of", name), model)
+        if more.get("steps") or work != "train":
+            folder = model_folder(settings, name, model)
         task = {
             "work": work,
             "model": model,
@@ -375,24 +380,37 @@ class Worker:
             self.process.wait()
 
 
+CONVERTED = ("opennmt-py", "ctranslate2")
+"""Toolkits that translate with regard's weights."""
+
+
 def model_folder(settings: Settings, name: str, model: str) -> Path:
-    """Return where the model of a toolkit lies that was trained to translate."""
+    """Return where the model lies that a toolkit translates with."""
     if name == "regard" and model in settings.ours:
         return settings.ours[model]
-    return (settings.made or settings.cache / "models") / f"{name}-{model}-{settings.trained}"
+    kind = "converted" if name in CONVERTED else name
+    return (settings.made or settings.cache / "models") / f"{kind}-{model}-{settings.trained}"
 
 
 def train_model(settings: Settings, name: str, model: str) -> None:
-    """Train a model to translate with, if that was not done before."""
+    """Train a model to translate with, if that was not done before; who can have regard's weights gets them."""
     folder = model_folder(settings, name, model)
+    if name in CONVERTED:
+        train_model(settings, "regard", model)
+        finish(Worker("regard", model, "convert", settings, into=str(folder)))
+        return
     if (folder / "done").is_file() or (name == "regard" and model in settings.ours):
         return
     say(f"Training {name}'s {model} for {settings.trained} steps (once)")
-    worker = Worker(name, model, "train", settings, steps=settings.trained)
+    finish(Worker(name, model, "train", settings, steps=settings.trained))
+    (folder / "done").touch()
+
+
+def finish(worker: Worker) -> None:
+    """Wait until a worker that is asked for nothing has done its work."""
     worker.close(patience=None)
     if worker.process.returncode:
         raise worker._broken()
-    (folder / "done").touch()
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ for teacher in luong transformer; do
     learn $direction alignments_guided.toml "$out/by-$teacher-$direction" \
       --alignments "$out/data/$teacher.$direction.links" "$@"
   done
-  judge "Luong's, four heads, the first guided by the $teacher, the step after" \
+  judge "Luong's, four heads, the first guided by links of $teacher, the step after" \
     "$out/by-$teacher-de-en/models/four-heads" "$out/by-$teacher-en-de/models/four-heads" --head 0 --shift
 done
 for direction in de-en en-de; do

@@ -1,4 +1,4 @@
-"""CTranslate2, which translates only: OpenNMT-py's Transformer, converted. It refuses recurrent networks."""
+"""CTranslate2, which translates only: regard's Transformer, by way of OpenNMT-py. It refuses recurrent networks."""
 
 import json
 import sys
@@ -14,12 +14,7 @@ def convert(task: Task) -> Path:
     folder = Path(task["folder"])
     made = folder / "ctranslate2"
     if not (made / "model.bin").is_file():
-        torch = toolkit("torch")
-        checkpoint = torch.load(folder / f"model_step_{task['trained']}.pt", map_location="cpu", weights_only=False)
-        # The converter knows this attention by its older name only; the weights are the same.
-        checkpoint["opt"].self_attn_type = "scaled-dot"
-        torch.save(checkpoint, folder / "renamed.pt")
-        toolkit("ctranslate2.converters").OpenNMTPyConverter(str(folder / "renamed.pt")).convert(str(made), force=True)
+        toolkit("ctranslate2.converters").OpenNMTPyConverter(str(folder / "model.pt")).convert(str(made), force=True)
     return made
 
 
@@ -39,7 +34,7 @@ def decode(boss: Boss, task: Task) -> None:
             beam_size=beam,
             max_batch_size=task["batch"],
             max_decoding_length=task["longest"],
-            length_penalty=1.0,
+            length_penalty=task["length_penalty"],
         )
         return [one.hypotheses[0] for one in found]
 

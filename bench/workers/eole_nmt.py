@@ -112,7 +112,8 @@ def decode(boss: Boss, task: Task) -> None:
             batch_type="sents",
             batch_size=task["batch"],
             max_length=task["longest"],
-            length_penalty="avg",
+            length_penalty="wu",
+            alpha=task["length_penalty"],
             compute_dtype="fp32",
         )
         engines[beam] = engine.InferenceEnginePY(options)

@@ -126,7 +126,8 @@ def decode(boss: Boss, task: Task) -> None:
     def translate(lines: Sequence[str], beam: int) -> list[list[str]]:
         for line in lines:
             data.set_item(line)
-        search = args.test._replace(beam_size=beam, beam_alpha=1.0, max_output_length=task["longest"])
+        longest, alpha = task["longest"], task["length_penalty"]
+        search = args.test._replace(beam_size=beam, beam_alpha=alpha, max_output_length=longest)
         found = prediction.predict(
             model=model,
             data=data,

@@ -111,7 +111,7 @@ def decode(boss: Boss, task: Task) -> None:
                     num_beams=beam,
                     do_sample=False,
                     max_new_tokens=task["longest"],
-                    length_penalty=1.0,
+                    length_penalty=task["length_penalty"],
                 )
             for row, ids in zip(rows, made.tolist(), strict=True):
                 found[row] = [vocabulary[number] for number in ids if number not in (PAD, EOS)]

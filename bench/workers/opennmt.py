@@ -70,22 +70,47 @@ def train(boss: Boss, task: Task) -> None:
     command.train(command._get_parser().parse_args(settings(task)))
 
 
+def start_and_bend(model: Any, start: dict[str, Any]) -> None:
+    """Put into OpenNMT-py's LSTM what ours has and no option of it asks for (to_opennmt.py).
+
+    That is a tanh over what leaves the attention, and a decoder that starts from tanh(W h) of the backward direction.
+    """
+    import torch
+
+    attention, encoder = model.decoder.attn, model.encoder
+    attention.linear_out = torch.nn.Sequential(attention.linear_out, torch.nn.Tanh())
+    maps = [(start[f"{kind}.weight"], start[f"{kind}.bias"]) for kind in range(2)]
+
+    def bridge(final: tuple[Any, Any]) -> tuple[Any, ...]:
+        begun = (torch.tanh(torch.nn.functional.linear(of[1], *own)) for of, own in zip(final, maps, strict=True))
+        return tuple(torch.stack(whole.chunk(2, dim=-1)) for whole in begun)  # the decoder joins two directions
+
+    encoder.use_bridge, encoder._bridge = True, bridge
+
+
 def decode(boss: Boss, task: Task) -> None:
-    """Translate by OpenNMT-py's own engine."""
+    """Translate by OpenNMT-py's own engine, with regard's weights."""
+    import torch
+
     command, engine = toolkit("onmt.bin.translate"), toolkit("onmt.inference_engine")
     parse = toolkit("onmt.utils.parse").ArgumentParser
-    model = Path(task["folder"]) / f"model_step_{task['trained']}.pt"
+    file = Path(task["folder"]) / "model.pt"
+    start = torch.load(file, map_location=task["device"], weights_only=False).get("start")
     engines: dict[int, Any] = {}
 
     def engine_of(beam: int) -> Any:
-        given = ["-model", str(model), "-src", "none", "-beam_size", str(beam), "-batch_type", "sents"]
-        given += ["-batch_size", str(task["batch"]), "-max_length", str(task["longest"]), "-length_penalty", "avg"]
+        given = ["-model", str(file), "-src", "none", "-beam_size", str(beam), "-batch_type", "sents"]
+        given += ["-batch_size", str(task["batch"]), "-max_length", str(task["longest"]), "-max_length_ratio", "0"]
+        given += ["-length_penalty", "wu", "-alpha", str(task["length_penalty"])]
         options = command._get_parser().parse_args([*given, *(["-gpu", "0"] if task["device"] == "cuda" else [])])
         parse.validate_translate_opts(options)
         parse._get_all_transform_translate(options)
         parse._validate_transforms_opts(options)
         parse.validate_translate_opts_dynamic(options)
-        return engine.InferenceEnginePY(options)
+        made = engine.InferenceEnginePY(options)
+        if start is not None:
+            start_and_bend(made.translator.model, start)
+        return made
 
     def translate(lines: Sequence[str], beam: int) -> list[list[str]]:
         _, found = engines[beam].infer_list(list(lines))
@@ -94,7 +119,7 @@ def decode(boss: Boss, task: Task) -> None:
     for beam in (1, task["beam"]):
         engines[beam] = engine_of(beam)
     network = engines[1].translator.model
-    about = {"version": toolkit("importlib.metadata").version("OpenNMT-py"), "torch": toolkit("torch").__version__}
+    about = {"version": toolkit("importlib.metadata").version("OpenNMT-py"), "torch": torch.__version__}
     serve(boss, translate, parameters=sum(p.numel() for p in network.parameters()), **about)
 
 

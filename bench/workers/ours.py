@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from talk import Boss, Meter, Task, serve, threads
 
 from regard.config import Config
+from regard.data.vocabulary import EOS, MARKS
 
 LOGGED = {"cpu": 1, "cuda": 20}
 """Steps after which numbers are read; a GPU has to be waited for, as it has to be by who looks at them."""
@@ -109,6 +111,31 @@ def train(boss: Boss, task: Task) -> None:
     run(config, folder, reporter=reporter)
 
 
+def convert(boss: Boss, task: Task) -> None:
+    """Write the model as a checkpoint of OpenNMT-py, and the test sentences in the model's own pieces."""
+    import torch
+    from to_opennmt import checkpoint
+
+    import regard
+    from regard.models.seq2seq import Seq2Seq
+    from regard.models.store import open_folder
+
+    asked, given = config_of(task).model, open_folder(Path(task["folder"])).model
+    if replace(given, dropout=asked.dropout) != asked:
+        raise SystemExit(f"{task['folder']} does not hold this bench's {task['model']} network.")
+    translator, folder = regard.load(task["folder"]), Path(task["into"])
+    assert isinstance(translator.model, Seq2Seq)
+    source = translator.tokenizers.source
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pieces = source.pieces(range(len(MARKS), source.size))
+    torch.save(checkpoint(translator.model, pieces, task["size"]), folder / "model.pt")
+    lines = (Path(task["data"]) / "test.en").read_text(encoding="utf-8").splitlines()
+    # regard reads the end mark too.
+    cut = [" ".join([*source.pieces(ids), MARKS[EOS]]) + "\n" for ids in source.encode_all(lines)]
+    (folder / "test.en").write_text("".join(cut), encoding="utf-8")
+
+
 def decode(boss: Boss, task: Task) -> None:
     """Translate as `regard translate` does, with `--fast` or without, from text to text."""
     import torch
@@ -118,8 +145,8 @@ def decode(boss: Boss, task: Task) -> None:
 
     translator = regard.load(task["folder"], device=task["device"])
     options = translator.faster() if task.get("fast") else translator.options
-    changes = [f"decoding.max_length={task['longest']}", *task.get("set", [])]
-    options = override(Config(decoding=options), changes).decoding
+    changes = [f"decoding.max_length={task['longest']}", f"decoding.length_penalty={task['length_penalty']}"]
+    options = override(Config(decoding=options), [*changes, *task.get("set", [])]).decoding
     parameters = sum(p.numel() for p in translator.model.parameters())
 
     def translate(lines: Sequence[str], beam: int) -> list[list[str]]:
@@ -132,4 +159,4 @@ def decode(boss: Boss, task: Task) -> None:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     threads(given)
-    {"train": train, "decode": decode}[given["work"]](Boss(), given)
+    {"train": train, "convert": convert, "decode": decode}[given["work"]](Boss(), given)
