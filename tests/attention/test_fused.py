@@ -263,6 +263,63 @@ def test_units_that_share_a_reciprocal_may_be_unlike(device, weight):
 
 
 @gpu
+@pytest.mark.parametrize("kept", [0.0, float("inf")], ids=["made again", "kept"])
+@pytest.mark.parametrize("steps", [3, len(HOSTILE)])
+@pytest.mark.parametrize("largest", [15.0, float("inf")])
+def test_attention_to_any_finite_input_is_right(device, monkeypatch, steps, largest, kept):
+    """Sums that cancel, saturate and overflow, each with each; contexts and all gradients, and nothing of padding."""
+    from regard.attention.fused import additive
+
+    monkeypatch.setattr(additive, "KEPT", kept)
+    torch.manual_seed(3)
+    sizes = torch.tensor([one for one in HOSTILE if one < largest], device=device)[:, None]
+    signs = torch.tensor([1.0, -1.0] * 8, device=device)
+    queries, keys = (sizes * signs).flip(0)[:steps], torch.cat([-sizes * signs, sizes * signs, 0.3 - sizes * signs])
+    vectors, values = torch.randn(1, 16, device=device), torch.randn(len(keys), V, device=device)
+    check_hostile_attention(queries[None, None], keys[None, None], vectors, values[None, None])
+
+
+@gpu
+@pytest.mark.parametrize("weight", [0.0, 1e-40, 1e-30, 10.0])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_attention_with_any_finite_weights_to_any_finite_values_is_right(device, weight, size):
+    queries, keys, vectors, values = inputs(device, batch=1, heads=1)
+    check_hostile_attention(queries, keys, vectors * weight, values * size)
+
+
+@gpu
+@pytest.mark.parametrize("weight", [1e4, 1e30, 3e37])
+def test_attention_whose_scores_leave_one_place_stays_finite(device, weight):
+    """Which place that is may be a matter of rounding; what is seen is one of the values, or lies between them."""
+    given = [one.requires_grad_() for one in inputs(device, batch=1, heads=1)]
+    context = fused.additive_attention(given[0], given[1], given[2] * weight, given[3], MASK[:1].to(device))
+    assert context.isfinite().all()
+    assert (context <= given[3].amax(dim=2, keepdim=True) * (1 + 1e-6) + 1e-6).all()
+    assert (context >= given[3].amin(dim=2, keepdim=True) * (1 + 1e-6) - 1e-6).all()
+    assert all(slope.isfinite().all() for slope in torch.autograd.grad(context.sum() / weight, given))
+
+
+def check_hostile_attention(queries, keys, vectors, values):
+    """Right to a hundred thousandth of what there is to be seen, and gradients of what could be learned from it."""
+    mask = torch.arange(keys.shape[2], device=keys.device)[None] < keys.shape[2] - 2
+    given = (queries, keys, vectors, values)
+    ours, theirs = [one.clone().requires_grad_() for one in given], [one.double().requires_grad_() for one in given]
+    found, right = fused.additive_attention(*ours, mask), plain_attention(*theirs, mask)
+    seen, unit = values.double().abs().max(), 1 + vectors.double().abs().sum()
+    assert (found - right).abs().max() <= 1e-6 * unit * seen
+    back = torch.rand_like(found) - 0.5
+    slopes = torch.autograd.grad(found, ours, back)
+    right_slopes = torch.autograd.grad(right, theirs, back.double())
+    learned = back.double().abs().sum()
+    most = (learned * seen * vectors.double().abs().max(),) * 2 + (learned * seen, learned)
+    for slope, right_slope, bound in zip(slopes, right_slopes, most, strict=True):
+        assert slope.isfinite().all()
+        assert (slope - right_slope).abs().max() <= 1e-6 * unit * bound + 1e-44
+    assert (slopes[1][:, :, -2:] == 0).all()
+    assert (slopes[3][:, :, -2:] == 0).all()
+
+
+@gpu
 @pytest.mark.parametrize("signs", [(-1, -1), (1, -1), (-1, 1)])
 def test_exponentials_that_are_small_are_no_less_right(device, signs):
     """Small ones times small ones, and small ones times large ones."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.decoding.beam import Beam
@@ -273,6 +274,100 @@ def test_helpers_change_nothing(name, precision, monkeypatch):
         (best,) = search_natively(engine, [begun], options, [Request(BOS, EOS, BANNED, n_best=5)])
         found.append([one.__dict__ | {"weights": one.weights.tolist()} for one in best])
     assert found[0] == found[1] == found[2]
+
+
+# -- counted work -----------------------------------------------------------------------------------------------------
+
+
+class Multiplied(TorchDispatchMode):
+    """Counts the multiply-adds of products with matrices, of so many rows."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows, self.found = rows, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.split(".")[0]
+        if name == "linear":
+            x, weight = args[:2]
+        elif name in ("mm", "addmm"):
+            x, weight = args[-2:]
+        if name in ("linear", "mm", "addmm") and x.numel() == self.rows * x.shape[-1]:
+            self.found += self.rows * weight.numel()
+        return function(*args, **(kwargs or {}))
+
+
+class Living(Beam):
+    """A beam that counts the hypotheses that are there to be extended."""
+
+    rows = 0
+
+    def __call__(self, totals, possible, length, sentences):
+        self.rows += int((totals > float("-inf")).sum())
+        return super().__call__(totals, possible, length, sentences)
+
+
+def plain_work(model, options, request):
+    """The steps that hypotheses take in the plain search, and the multiply-adds of its products with matrices."""
+    source, mask = sources()
+    with torch.inference_mode():
+        encoded, living = model.encode(source, mask), Living(options.beam)
+        run(model.decoder, encoded, Rules.make(mask, options, request), request, living)
+        begun = model.decoder.start(encoded)
+        with Multiplied(len(mask)) as each:
+            model.decoder.step(torch.full((len(mask),), BOS), begun, False)
+    return [living.rows, living.rows * each.found // len(mask)]
+
+
+def native_work(model, options, request, monkeypatch):
+    counted, search = [], Engine.search
+
+    def watched(self, *given):
+        found = search(self, *given)
+        counted.append(found.work.tolist())
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "search", watched)
+        search_natively(Engine(model.decoder, options.precision), [start(model)], options, [request])
+    (found,) = counted
+    return found
+
+
+@pytest.mark.parametrize("config", KNOWN.values(), ids=KNOWN)
+def test_it_does_no_more_than_the_plain_search_has_to(config, monkeypatch):
+    """As many steps, of hypotheses that live, and a product with each matrix at each of them: exactly."""
+    model = make(config)
+    for options, n_best in (
+        (DecodingConfig(beam=1), 1),
+        (DecodingConfig(beam=5), 1),
+        (DecodingConfig(beam=4, length_penalty=0.0, min_length=3), 2),
+        (DecodingConfig(beam=4, patience=1.0), 1),
+    ):
+        request = Request(BOS, EOS, BANNED, n_best=n_best)
+        assert native_work(model, options, request, monkeypatch) == plain_work(model, options, request)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_it_multiplies_as_often_in_every_precision_and_with_any_threads(precision, monkeypatch):
+    """Tokens are told, so that all write as many."""
+    if not library().offers(precision):
+        pytest.skip(f"this machine does not multiply in {precision}")
+    model, options = make(KNOWN["transformer"]), DecodingConfig(beam=1, precision=precision, max_length=6)
+    request = Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
+    for threads in (1, 3, 8):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert native_work(model, options, request, monkeypatch) == plain_work(model, options, request)
+
+
+def test_a_shortlist_is_all_that_is_multiplied_for(monkeypatch):
+    model, options = make(KNOWN["transformer"]), DecodingConfig(beam=1, max_length=6)
+    request = Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
+    words = [np.array([EOS, 4, 5, 9, 12, 17, 28], np.int32)] * len(LENGTHS)
+    steps, whole = native_work(model, options, request, monkeypatch)
+    assert steps == 6 * len(LENGTHS)
+    fewer = steps * (WORDS - 7) * model.decoder.output.in_features
+    assert native_work(model, options, replace(request, words=words), monkeypatch) == [steps, whole - fewer]
 
 
 @pytest.mark.parametrize("config", UNKNOWN.values(), ids=UNKNOWN)

@@ -4,10 +4,17 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
+from regard.data.tokenizers import Tokenizers, Words
+from regard.decoding.translator import Translator
+from regard.models.build import build_model
 from regard.native import library as module
 from regard.native.library import Library, library
+from regard.presets import preset
+from regard.settings import override
 
 NO_COMPILER = "no C++ compiler (c++-that-is-not-there): decoding takes longer"
 
@@ -56,7 +63,39 @@ def test_what_is_in_the_cache_is_not_made_again(monkeypatch):
     assert library().calls is not None
 
 
-def test_translations_are_the_same_without_it():
+@pytest.mark.parametrize(("name", "value"), [("REGARD_NATIVE", "0"), ("CXX", "c++-that-is-not-there")])
+@pytest.mark.parametrize("kind", ["bahdanau2014-small", "luong2015-small", "transformer2017-small"])
+def test_translations_are_the_same_without_it(monkeypatch, kind, name, value):
+    if library().calls is None:
+        pytest.skip("no C++ compiler")
+    with_it, engine = translations(kind)
+    assert engine is not None
+    monkeypatch.setenv(name, value)
+    without, engine = translations(kind)
+    assert engine is None
+    assert len({one.text for one in without}) > len(without) // 2  # they say something
+    assert [one.text for one in with_it] == [one.text for one in without]
+    for ours, plain in zip(with_it, without, strict=True):
+        assert ours.score == pytest.approx(plain.score, rel=1e-4)
+        np.testing.assert_allclose(ours.attention.weights, plain.attention.weights, atol=1e-4)
+
+
+def translations(kind):
+    """Translate with a model of strong opinions; return what it wrote, and what searched for it."""
+    words = Tokenizers(*(Words([f"{letter}{number}" for number in range(40)]) for letter in "st"))
+    torch.manual_seed(3)
+    narrow = [f"model.{key}=16" for key in ("embedding", "encoder.width", "decoder.width", "decoder.readout_width")]
+    config = override(preset(kind), [*narrow, "model.tie=none", "decoding.beam=4", "decoding.max_length=12"])
+    model = build_model(config.model, words.source.size, words.target.size).eval()
+    with torch.no_grad():
+        model.decoder.output.weight.mul_(4.0)
+    translator = Translator(model, words, config.decoding)
+    found = translator.translate([" ".join(f"s{n * at % 41}" for at in range(1, 2 + n % 7)) for n in range(1, 14)])
+    ((_, engine),) = translator._engines._made.values()
+    return found, engine
+
+
+def test_doctor_says_that_there_is_none():
     """In a process of its own, which has no compiler."""
     code = "from regard.doctor import examine\nprint({found.what: found.found for found in examine()}['decoding'])\n"
     environment = os.environ | {"CXX": "c++-that-is-not-there"}

@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_run import MODEL, WORDS, batch
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.config import TrainingConfig
 from regard.models.build import build_model
 from regard.training.loss import batch_loss, cross_entropy
+from regard.training.objective import Objective
 
 
 @settings(deadline=None, max_examples=30)
@@ -51,10 +54,36 @@ def test_what_lies_under_the_padding_changes_nothing(model, smoothing):
     assert torch.equal(batch_loss(model, clean, smoothing).total, batch_loss(model, poisoned, smoothing).total)
 
 
-def test_the_output_layer_never_sees_padding(model, monkeypatch):
-    seen = []
-    project = model.decoder.project
-    monkeypatch.setattr(model.decoder, "project", lambda features: (seen.append(features.shape), project(features))[1])
-    asked = batch(range(5))
-    batch_loss(model, asked)
-    assert [shape[0] for shape in seen] == [int(asked.target_mask.sum())]
+class Rows(TorchDispatchMode):
+    """Notes how many rows every product with a matrix has, there and back."""
+
+    def __init__(self, matrix):
+        super().__init__()
+        self.matrix, self.found = matrix, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if function.__name__.split(".")[0].rstrip("_") in ("mm", "addmm"):
+            one, other = args[-2:]
+            if other.data_ptr() == self.matrix.data_ptr():
+                self.found.append(len(one))
+            elif result.shape == self.matrix.shape:  # its own gradient
+                self.found.append(len(other))
+        return result
+
+
+LOSSES = {
+    "plain": lambda model, batch: batch_loss(model, batch, 0.1).total,
+    "trained with": lambda model, batch: Objective(model, TrainingConfig(label_smoothing=0.1))(batch).total,
+    "trained with, twice": lambda model, batch: Objective(model, TrainingConfig(r_drop=1.0))(batch).total,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_output_layer_never_sees_padding(model, name):
+    """In three products: its own, and those of the gradients of what it reads and of its weights."""
+    asked = batch(range(7))
+    assert not asked.target_mask.all()
+    with Rows(model.decoder.output.weight) as seen:
+        LOSSES[name](model, asked).backward()
+    assert seen.found == [int(asked.target_mask.sum()) * (2 if "twice" in name else 1)] * 3

@@ -11,6 +11,8 @@ MOST = 16
 
 def move(state: Float[Tensor, "R *S"], parents: Int[Tensor, "B N"]) -> None:
     """Put row `parents[b, n]` of sentence b into its row n, in place."""
+    if not state.numel():  # some systems have nothing to feed back
+        return
     in_pieces = state.stride(0) * len(state) == state.numel()
     if in_pieces and parents.shape[1] <= MOST and runs_kernels(state.device):
         from regard.decoding.kernels import move as move_in_place

@@ -39,7 +39,7 @@ int64_t regard_broken(const void* result) { return static_cast<const Result*>(re
 const char* regard_error(const void* result) { return static_cast<const Result*>(result)->error.c_str(); }
 
 // One of the arrays of a result, and its size: 0 counts, 1 lengths (int64); 2 scores, 3 log-probabilities, 4 weights
-// (float); 5 tokens (int32).
+// (float); 5 tokens (int32); 6 work (int64).
 const void* regard_array(const void* from, int which, int64_t* size) {
     const auto& result = *static_cast<const Result*>(from);
     const auto give = [size](const auto& values) -> const void* {
@@ -52,7 +52,8 @@ const void* regard_array(const void* from, int which, int64_t* size) {
         case 2: return give(result.scores);
         case 3: return give(result.log_probs);
         case 4: return give(result.weights);
-        default: return give(result.tokens);
+        case 5: return give(result.tokens);
+        default: return give(result.work);
     }
 }
 

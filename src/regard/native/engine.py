@@ -61,6 +61,8 @@ class Found(NamedTuple):
     weights: NDArray[np.float32]
     """Of one hypothesis after another: tokens × layers × heads × places."""
     tokens: NDArray[np.int32]
+    work: NDArray[np.int64]
+    """How much there was to do: steps that hypotheses took, and multiply-adds of their products with matrices."""
 
 
 class Engine:
@@ -107,7 +109,7 @@ class Engine:
             error = self.calls.regard_error(result)
             if error:
                 raise MemoryError(error.decode())
-            kinds: tuple[type[Any], ...] = (np.int64, np.int64, np.float32, np.float32, np.float32, np.int32)
+            kinds: tuple[type[Any], ...] = (np.int64, np.int64, np.float32, np.float32, np.float32, np.int32, np.int64)
             arrays = [self._read(result, number, kind) for number, kind in enumerate(kinds)]
             return Found(int(self.calls.regard_broken(result)), *arrays)
         finally:

@@ -133,6 +133,7 @@ struct Scratch {
     std::vector<float> scales;
     Aligned<float> asked, bent, scores;
     Team* team = nullptr;  // who shares in its products; nobody where there is none
+    int64_t multiplied = 0;  // multiply-adds of all products so far
 };
 
 class Linear {
@@ -268,9 +269,10 @@ class Linear {
     }
 
     // Call body<n>(first row, first output) for all tiles, panel by panel, so that weights are read once. Who shares in
-    // it changes no sum: each panel is one thread's.
+    // it changes no sum: each panel is one thread's. `deep` is how many inputs it goes over.
     template <class Body>
-    void over_tiles(int rows, const Scratch& scratch, const Body& body) const {
+    void over_tiles(int rows, int deep, Scratch& scratch, const Body& body) const {
+        scratch.multiplied += int64_t(rows) * outputs * deep;
         const int panels = (outputs + PANEL - 1) / PANEL;
         const int each = int((PIECE - 1) / (size_t(PANEL) * units * sizeof(uint32_t))) + 1;
         if (!scratch.team || panels <= each) return over_panels(0, panels, rows, body);
@@ -298,7 +300,7 @@ class Linear {
         const int step = rows <= 4 * DOWN ? inputs : INPUTS_AT_ONCE;
         for (int from = 0; from < inputs; from += step) {
             const int count = inputs - from < step ? inputs - from : step;
-            over_tiles(rows, scratch, [&]<int ROWS>(int row, size_t j) {
+            over_tiles(rows, count, scratch, [&]<int ROWS>(int row, size_t j) {
                 Floats total[ROWS][ACROSS];
                 for (int i = 0; i < ROWS; ++i) {
                     for (int part = 0; part < ACROSS; ++part) {
@@ -327,7 +329,7 @@ class Linear {
             for (; k < inputs; ++k) halves[k] = to_bfloat16(from[k]);
             for (; k < units * 2; ++k) halves[k] = 0;
         }
-        over_tiles(rows, scratch, [&]<int ROWS>(int row, size_t j) {
+        over_tiles(rows, inputs, scratch, [&]<int ROWS>(int row, size_t j) {
             Floats total[ROWS][ACROSS];
             for (int i = 0; i < ROWS; ++i) {
                 for (int part = 0; part < ACROSS; ++part) total[i][part] = load(bias.data() + j + part * LANES);
@@ -347,7 +349,7 @@ class Linear {
             auto* quarters = reinterpret_cast<uint8_t*>(scratch.units.data() + size_t(row) * units);
             scratch.scales[row] = quantise(x + row * x_stride, quarters);
         }
-        over_tiles(rows, scratch, [&]<int ROWS>(int row, size_t j) {
+        over_tiles(rows, inputs, scratch, [&]<int ROWS>(int row, size_t j) {
             Ints total[ROWS][ACROSS] = {};
             tile<InInt8, ROWS>(total, scratch.units.data() + size_t(row) * units, units, packed.data() + j * units,
                                units);

@@ -256,6 +256,7 @@ struct Result {
     std::vector<int64_t> counts, lengths;  // hypotheses of each sentence; tokens of each hypothesis
     std::vector<float> scores, log_probs, weights;
     std::vector<int32_t> tokens;
+    std::vector<int64_t> work;  // steps that hypotheses took; multiply-adds of their products with matrices
     int64_t broken = 0;  // the step at which some number was none; 0: never
     std::string error;
 };
@@ -286,6 +287,7 @@ class Search {
             if (!error.empty()) result.error = error;
         }
         result.broken = broken;
+        result.work = {stepped_rows, multiplied};
         if (result.error.empty() && !result.broken) gather(result);
     }
 
@@ -304,6 +306,7 @@ class Search {
     std::atomic<int> waiting{0};
     std::atomic<int> broken{0};
     std::atomic<bool> stop{false};
+    std::atomic<int64_t> stepped_rows{0}, multiplied{0};
 
     // One thread's work: its share of the sentences at most, and what others leave, with so many helpers.
     void take_turns(int share, int helpers) {
@@ -326,13 +329,15 @@ class Search {
                 held.back()->live[0].row = stepped + begun++;
                 stepper->begin(held.back()->source, held.back()->live[0].row);
             }
-            if (held.empty()) return;
+            if (held.empty()) break;
             line_up(held, rows);
             stepped = int(rows.size());
+            stepped_rows += stepped;
             const float* features = stepper->step(rows);
             score(features, held, rows, logits, stepper->scratch);
             extend(held, logits);
         }
+        multiplied += stepper->scratch.multiplied;
     }
 
     static void line_up(std::vector<std::unique_ptr<Sentence>>& held, std::vector<Row>& rows) {
