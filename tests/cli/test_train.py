@@ -62,6 +62,16 @@ def test_an_embedded_corpus_brings_its_own_validation(regard, here, tiny, monkey
     assert "BLEU" in ran.err
 
 
+def test_steps_can_be_typed_and_a_setting_goes_before_them(regard, data, tiny):
+    """As it does before all that is short for a setting."""
+    rest = [part for part in tiny if "training.steps" not in part and part != "--set"]
+    given = [part for change in rest for part in (("--set", change) if "=" in change else (change,))]
+    for more, steps in (([], 3), (["--set", "training.steps=2"], 2)):
+        ran = regard("train", "--data", "pairs.tsv", "--out", f"m{steps}", *given, "--steps", "3", *more)
+        assert ran.code == 0, ran.err
+        assert f"Finished after {steps} steps" in ran.err
+
+
 def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
     ran = regard(
         "train", "--data", "pairs.tsv", "--out", "m", *tiny, "--seed", "7", "--epochs", "2", "--preset", "cho2014"

@@ -58,6 +58,7 @@ def train(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.epochs=N.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.steps=N.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Short for --set seed=N.")] = None,
     device: Annotated[
         str | None,
@@ -92,6 +93,7 @@ def train(
         "data.tagged": tagged or None,
         "data.valid_tagged": valid_tagged or None,
         "training.epochs": epochs,
+        "training.steps": steps,
         "training.device": device,
         "seed": seed,
     }

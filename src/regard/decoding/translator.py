@@ -279,8 +279,9 @@ class Translator:
                 raise DataError(f"Text {number} holds half a character (a lone surrogate): {text!r}.")
         side, badly = ("source", "translated") if self.model.reads else ("target", "continued")
         encoded = [[*ids, EOS] for ids in getattr(self.tokenizers, side).encode_all(list(texts))]
+        most = self._most_read
         for text, ids in zip(texts, encoded, strict=True):
-            if 0 < self.longest < len(ids) - 1:
+            if 0 < self.longest < len(ids) - 1 and (most is None or len(ids) <= most):
                 logger.warning(
                     "A text of %d tokens is longer than those the model was trained on (up to %d). "
                     "It is read to its end, but may be %s badly: %.40s…",

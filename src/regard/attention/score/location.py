@@ -14,7 +14,8 @@ class Location(Score):
     .. math:: a_t = \mathrm{softmax}(W_a h_t)
 
     Row s of `W_a` is a learned key for place s, the same for every sentence, and its inner product with the query is
-    the score. So there are as many places as rows: `model.attention.longest`, and a longer source is refused.
+    the score. So there are as many places as rows: `model.attention.longest`. Training refuses longer sources; of one
+    that is to be translated the beginning is read, with a word about it.
     Differs from the paper: nothing. With many heads, those of one group share `W_a`.
     """
 
