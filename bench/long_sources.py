@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--source", type=int, default=8192)
     parser.add_argument("--target", type=int, default=64)
     parser.add_argument("--long", type=int, default=1024, help="a long target")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds after which no new training is begun")
+    parser.add_argument("--budget", type=float, default=300.0, help="seconds after which no new training is begun")
     parser.add_argument("--keep", action="store_true", help="write to bench/results")
     given = parser.parse_args()
     device, began, rows = torch.device(given.device), time.monotonic(), []

@@ -32,11 +32,13 @@ judge() { # what is said of it, two models, then options of regard evaluate
     --alignments "$out/data/gold.de-en.talp" --beam 1 --reverse-model "$second" "$@"
 }
 link() { # name, two models, then options of regard align: the training text, aligned by both, in both directions
-  name=$1 first=$2 second=$3
+  links=$out/data/$1 first=$2 second=$3
   shift 3
+  [ -e "$links.en-de.links" ] && return
   regard align "$first" --source "$out/data/train.de" --target "$out/data/train.en" --reverse-model "$second" \
-    --batch 256 "$@" > "$out/data/$name.de-en.links"
-  sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$out/data/$name.de-en.links" > "$out/data/$name.en-de.links"
+    --batch 256 "$@" > "$links.de-en.links"
+  sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links.de-en.links" > "$links.part"
+  mv "$links.part" "$links.en-de.links"
 }
 for direction in de-en en-de; do
   learn $direction alignments.toml "$out/$direction" "$@"
@@ -57,7 +59,8 @@ for teacher in luong transformer; do
 done
 for direction in de-en en-de; do
   from=${direction%-*} to=${direction#*-}
-  regard train --from "$out/$direction/models/transformer" --out "$out/guided-$direction" \
+  [ -e "$out/guided-$direction.done" ] && continue
+  regard train --from "$out/$direction/models/transformer" --out "$out/guided-$direction" --overwrite \
     --source "$out/data/train.$from" --target "$out/data/train.$to" \
     --alignments "$out/data/transformer.$direction.links" \
     --valid-source "$out/data/dev.$from" --valid-target "$out/data/dev.$to" \
@@ -65,5 +68,6 @@ for direction in de-en en-de; do
     --set training.guided_shift=true \
     --set training.steps=2500 --set training.validate_every=2500 --set training.learning_rate=5e-4 \
     --set training.warmup=200
+  touch "$out/guided-$direction.done"
 done
 judge "Transformer, guided, the step after" "$out/guided-de-en" "$out/guided-en-de" --layer "$guided_layer" --head 0 --shift

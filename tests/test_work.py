@@ -14,6 +14,7 @@ How often the compiled search multiplies is counted by itself, and tested in `te
 """
 
 import ctypes
+import gc
 import importlib.util
 import json
 import sys
@@ -76,6 +77,16 @@ class Work(TorchDispatchMode):
         self.operators = self.bytes = self.products = self.largest = self.peak = 0
         self.there, self.most_there = {}, 0
 
+    def __enter__(self):
+        # What is garbage goes when a step ends, and not whenever Python comes to it.
+        gc.collect()
+        gc.disable()
+        return super().__enter__()
+
+    def __exit__(self, *problem):
+        gc.enable()
+        return super().__exit__(*problem)
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         self.operators += 1
@@ -126,6 +137,7 @@ class Between(Silent):
 
     def step(self, progress):
         self.after.append(self.work.counted)
+        gc.collect()
 
 
 def lengths_to_mask(lengths):

@@ -299,6 +299,17 @@ def test_attention_whose_scores_leave_one_place_stays_finite(device, weight):
     assert all(slope.isfinite().all() for slope in torch.autograd.grad(context.sum() / weight, given))
 
 
+@gpu
+@pytest.mark.parametrize("weight", [1.0, 1e4, 1e9, 1e30])
+def test_keys_that_are_alike_share_a_look_however_large_scores_are(device, weight):
+    queries, keys, vectors, values = inputs(device, batch=1, heads=1)
+    given = [queries, keys[:, :, :1].expand_as(keys), vectors * weight, values.requires_grad_()]
+    context = fused.additive_attention(*given, torch.ones(1, keys.shape[2], dtype=torch.bool, device=device))
+    torch.testing.assert_close(context, values.mean(dim=2, keepdim=True).expand_as(context), rtol=1e-5, atol=1e-6)
+    (back,) = torch.autograd.grad(context.sum(), values)
+    torch.testing.assert_close(back, torch.full_like(back, queries.shape[2] / keys.shape[2]), rtol=1e-5, atol=0)
+
+
 def check_hostile_attention(queries, keys, vectors, values):
     """Right to a hundred thousandth of what there is to be seen, and gradients of what could be learned from it."""
     mask = torch.arange(keys.shape[2], device=keys.device)[None] < keys.shape[2] - 2

@@ -72,6 +72,16 @@ def test_steps_can_be_typed_and_a_setting_goes_before_them(regard, data, tiny):
         assert f"Finished after {steps} steps" in ran.err
 
 
+def test_a_training_that_is_interrupted_says_so_by_its_exit_code(regard, data, tiny, monkeypatch):
+    """So that a script that trains and then translates does not go on."""
+    from regard.training.trainer import Trainer
+
+    monkeypatch.setattr(Trainer, "run", lambda self: "interrupted")
+    ran = regard("train", "--data", "pairs.tsv", "--out", "m", *tiny)
+    assert ran.code == 130
+    assert "The model is in" not in ran.err
+
+
 def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
     ran = regard(
         "train", "--data", "pairs.tsv", "--out", "m", *tiny, "--seed", "7", "--epochs", "2", "--preset", "cho2014"

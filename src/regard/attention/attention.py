@@ -201,7 +201,7 @@ class Attention(nn.Module):
             return self._glance(queries, memory, carry)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
-        additive = not look and self._additive(carry) and fused.usable(queries, memory.keys)
+        additive = not look and self._additive(carry) and fused.can_attend(queries, memory.keys, memory.values)
         if additive and isinstance(self.score, HiddenLayer):
             return self._look_additively(self.score, queries, memory, carry)
         # No reach is short where the host does not know how far it is, or how long sequences are.

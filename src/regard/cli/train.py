@@ -109,8 +109,9 @@ def train(
     from regard.training.loop import train as run
     from regard.training.trainer import INTERRUPTED
 
-    if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end != INTERRUPTED:
-        typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
+    if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end == INTERRUPTED:
+        raise typer.Exit(130)
+    typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
 
 
 def _what_next(config: Config, out: Path) -> str:

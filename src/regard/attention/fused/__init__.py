@@ -26,6 +26,13 @@ def usable(queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"]) ->
     )
 
 
+def can_attend(
+    queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
+) -> bool:
+    """Whether there are kernels for contexts too."""
+    return values.dtype in KINDS and usable(queries, keys)
+
+
 def additive_scores(
     queries: Float[Tensor, "B H T A"], keys: Float[Tensor, "B H S A"], vectors: Float[Tensor, "#H A"] | None
 ) -> Float[Tensor, "B H T S"]:

@@ -59,7 +59,7 @@ class AdditiveScores(torch.autograd.Function):
 class AdditiveAttention(torch.autograd.Function):
     r"""`c_t = \sum_s \alpha_{ts} x_s` with `\alpha_t = \mathrm{softmax}(e_t)`, and values `x` of M×S×V.
 
-    The weights live as long as a chunk, and are made again for the gradients, as are the scores where they are large. A
+    Weights are never written on the way there, and live as long as a chunk on the way back, as large scores do. A
     query that may look at nothing sees zeros, and none looks at a key after it: `position` is that of the first query.
     """
 
@@ -77,8 +77,8 @@ class AdditiveAttention(torch.autograd.Function):
         """All contexts, in the type of the values; if somebody is `learning`, gradients will be wanted."""
         given = _Given(queries, keys, vectors, values, mask, position)
         context = values.new_empty(*queries.shape[:2], values.shape[-1])
-        logs = queries.new_empty(queries.shape[:2], dtype=torch.float32)
-        seen = _Seen(logs, given.room_for_scores(context) if learning else None)
+        norms = queries.new_empty(*queries.shape[:2], 2, dtype=torch.float32)
+        seen = _Seen(norms, given.room_for_scores(context) if learning else None)
         with on_the_device_of(queries):
             for piece in (one for pieces in given.chunks(False, seen.scores, context) for one in pieces):
                 _look(given, piece, context, seen)
@@ -174,8 +174,8 @@ def _room(like: Tensor, count: int, steps: int, size: int) -> Float[Tensor, "N _
 class _Seen(NamedTuple):
     """What a look leaves for its gradients."""
 
-    logs: Float[Tensor, "M T"]
-    """The logarithms that weights are made of again."""
+    norms: Float[Tensor, "M T 2"]
+    """What makes weights of scores again."""
     scores: Float[Tensor, "M _ _"] | None
 
     def scores_of(self, piece: Piece) -> Float[Tensor, "N _ _"] | None:
@@ -188,8 +188,8 @@ def _look(given: _Given, piece: Piece, context: Tensor, seen: _Seen) -> None:
     """Write the contexts of a piece, and what its gradients will need."""
     pairs, look = given.at(piece)
     scores = given.scores(launch.prepare(pairs), look, seen.scores_of(piece))
-    launch.logs(scores, seen.logs[piece], pairs, look)
-    launch.contexts(scores, seen.logs[piece], given.values[piece[0]], context[piece], pairs, look)
+    launch.norms(scores, seen.norms[piece], pairs, look)
+    launch.contexts(scores, seen.norms[piece], given.values[piece[0]], context[piece], pairs, look)
 
 
 def _back_of_rows(
@@ -218,7 +218,7 @@ def _back_of_piece(
     # A copy of what is kept: its gradients take its place, and there may be another pass back.
     scores = given.scores(pairs, look) if scores is None else scores.clone()
     weights = back[piece] @ given.values[piece[0]].transpose(1, 2)
-    launch.softmax_back(scores, weights, seen.logs[piece], pairs, look)
+    launch.softmax_back(scores, weights, seen.norms[piece], pairs, look)
     found = Gradients.zeros(pairs, kept)
     launch.differentiate(pairs, scores, found, look.position)
     return found, weights.transpose(1, 2) @ back[piece]

@@ -171,7 +171,8 @@ def scores(
     else:
         e = _scores_by_fours(EXP_Q, QUADS, C, rows, columns, WIDE, A, BT, BS)
     inside = (rows < T)[:, None] & (columns < S)[None, :]
-    tl.store(E + i * STEP + rows[:, None] * ROW + columns[None, :], e.to(E.dtype.element_ty), mask=inside)
+    E += i * STEP + rows.to(tl.int64)[:, None] * ROW
+    tl.store(E + columns[None, :], e.to(E.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -264,10 +265,13 @@ def _allowed(MASK, s, S, last):
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
-def logs(E, MASK, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
-    """The logarithm of the sum of a row's exponentials, by which its weights are exp(e - log); 0 if there are none."""
+def norms(E, MASK, NORMS, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
+    """Two numbers of a row, by which its weights are exp(e - top) share: its largest score, and 1 over the sum.
+
+    Both are 0 for a row that sees nothing. Their logarithm in one number would lose the sum where scores are large.
+    """
     i = tl.program_id(1).to(tl.int64)
-    t = tl.program_id(0)
+    t = tl.program_id(0).to(tl.int64)
     E += i * STEP + t * ROW
     MASK += (first + i) // H * S
     top, total = float("-inf"), 0.0
@@ -279,32 +283,36 @@ def logs(E, MASK, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
         base = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp(top - base) + tl.sum(tl.exp(e - base), axis=0)
         top = higher
-    tl.store(LSE + i * T + t, tl.where(total > 0.0, top + tl.log(tl.where(total > 0.0, total, 1.0)), 0.0))
+    NORMS += (i * T + t) * 2
+    tl.store(NORMS, tl.where(total > 0.0, top, 0.0))
+    tl.store(NORMS + 1, tl.where(total > 0.0, 1.0 / tl.where(total > 0.0, total, 1.0), 0.0))
 
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
 def contexts(
-    E, MASK, LSE, X, C, T, S, STEP, ROW, H, first, position,
+    E, MASK, NORMS, X, C, T, S, STEP, ROW, H, first, position,
     W: tl.constexpr, PARTS: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, BW: tl.constexpr,
 ):  # fmt: skip
-    """c[t, w] = Σ_s exp(e[t, s] - lse[t]) x[s, w] for a tile of BT×BW; weights are never written."""
+    """c[t, w] = share[t] Σ_s exp(e[t, s] - top[t]) x[s, w] for a tile of BT×BW; weights are never written."""
     i = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(1) * BT + tl.arange(0, BT)
     columns = tl.program_id(0) * BW + tl.arange(0, BW)
-    t = tl.minimum(rows, T - 1)
+    t = tl.minimum(rows, T - 1).to(tl.int64)
     E += i * STEP
     X += i * S * W
     MASK += (first + i) // H * S
-    lse = tl.load(LSE + i * T + t)[:, None]
+    NORMS += (i * T + t) * 2
+    top = tl.load(NORMS)[:, None]
     found = tl.zeros([BT, BW], tl.float32)
     for start in range(0, tl.minimum(S, position + (tl.program_id(1) + 1) * BT), BS):
         s = start + tl.arange(0, BS)
         real = _allowed(MASK, s, S, S)[None, :] & (s[None, :] <= position + t[:, None])
         e = tl.load(E + t[:, None] * ROW + s[None, :], mask=(s < S)[None, :], other=0.0)
-        p = tl.where(real, tl.exp(e - lse), 0.0)
+        p = tl.where(real, tl.exp(e - top), 0.0)
         x = tl.load(X + s[:, None] * W + columns[None, :], mask=(s < S)[:, None] & (columns < W)[None, :], other=0.0)
         found = _dot(p, x, found, x.dtype) if PARTS == 1 else _product(p, x, found, PARTS)
+    found *= tl.load(NORMS + 1)[:, None]
     inside = (rows < T)[:, None] & (columns < W)[None, :]
     tl.store(C + (i * T + rows[:, None]) * W + columns[None, :], found.to(C.dtype.element_ty), mask=inside)
 
@@ -314,7 +322,7 @@ def contexts(
 def _product(p, x, found, PARTS: tl.constexpr):
     """Add p x to what is found, by products of bfloat16: three of these make a number of float32, 8 bits each.
 
-    What is left out is less than 2^-14 of each product with two parts, less than 2^-22 with three.
+    What is left out is less than 2^-13 of each product with two parts, less than 2^-21 with three.
     """
     p0, p = _upper(p)
     x0, x = _upper(x)
@@ -344,24 +352,25 @@ def _dot(a, b, found, kind: tl.constexpr):
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
-def softmax_back(E, DP, MASK, LSE, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
+def softmax_back(E, DP, MASK, NORMS, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
     """Put dE = P (dP - Σ P dP) in the place of the scores, zero up to the end of the row, and P in the place of dP."""
     i = tl.program_id(1).to(tl.int64)
-    t = tl.program_id(0)
+    t = tl.program_id(0).to(tl.int64)
     E += i * STEP + t * ROW
     DP += (i * T + t) * S
     MASK += (first + i) // H * S
-    lse = tl.load(LSE + i * T + t)
+    NORMS += (i * T + t) * 2
+    top, share = tl.load(NORMS), tl.load(NORMS + 1)
     mean = 0.0
     for start in range(0, S, BS):
         s = start + tl.arange(0, BS)
         real = _allowed(MASK, s, S, position + t)
-        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
+        p = tl.where(real, share * tl.exp(tl.load(E + s, mask=s < S, other=0.0) - top), 0.0)
         mean += tl.sum(tl.where(real, p * tl.load(DP + s, mask=s < S, other=0.0).to(tl.float32), 0.0), axis=0)
     for start in range(0, ROW, BS):
         s = start + tl.arange(0, BS)
         real = _allowed(MASK, s, S, position + t)
-        p = tl.where(real, tl.exp(tl.load(E + s, mask=s < S, other=0.0) - lse), 0.0)
+        p = tl.where(real, share * tl.exp(tl.load(E + s, mask=s < S, other=0.0) - top), 0.0)
         back = tl.load(DP + s, mask=s < S, other=0.0).to(tl.float32)
         tl.store(E + s, tl.where(real, p * (back - mean), 0.0), mask=s < ROW)
         tl.store(DP + s, p.to(DP.dtype.element_ty), mask=s < S)

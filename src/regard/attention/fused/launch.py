@@ -15,7 +15,7 @@ FEW = 8
 AFTER_ALL = 2**30
 """Where a query stands that may look at every key."""
 PADDING = 32
-"""Rows of keys and queries are filled up to a multiple of this; no tile but that of scores may be higher."""
+"""Rows of keys and queries are filled up to a multiple of this; only tiles of scores and contexts may be higher."""
 
 
 class Tile(NamedTuple):
@@ -33,11 +33,13 @@ TILES = {
     "grad_keys": Tile(16, 128, 4),
     "grad_queries": Tile(16, 256, 4),
     "contexts": Tile(64, 256, 4),
+    "contexts of parts, elsewhere": Tile(64, 128, 8),
     "fits": Tile(2, 2048, 4),
     "see": Tile(64, 128, 4),
     "ask_back": Tile(64, 64, 4),
 }
-"""Measured on an H200 by `bench/additive.py --sweep`; each thread holds whole columns (see the kernels).
+"""Measured on an H200 by `bench/additive.py --sweep`; each thread holds whole columns (see the kernels), but for
+contexts, which are matrix products: on other chips, parts of numbers need more registers than their first tile has.
 
 The last three are of a decoder's step, measured by `bench/gpu_step.py --sweep`: where there is less in a row or a
 column, the tile of `fits` is as much higher, and the others are as much lower.
@@ -144,10 +146,10 @@ def _block(size: int) -> int:
     return min(1024, 1 << math.ceil(math.log2(max(size, 16))))
 
 
-def logs(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T"], pairs: Pairs, look: Look) -> None:
-    """Write the logarithms of the sums of the exponentials of scores."""
+def norms(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T 2"], pairs: Pairs, look: Look) -> None:
+    """Write what makes weights of scores, two numbers for each query (see the kernel)."""
     _, steps, size, _ = pairs.sizes
-    kernels.logs[(steps, len(scores))](
+    kernels.norms[(steps, len(scores))](
         scores, look.mask.view(torch.uint8), found, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position, BS=_block(size),
     )  # fmt: skip
@@ -155,34 +157,40 @@ def logs(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T"], pairs: Pai
 
 def contexts(
     scores: Float[Tensor, "N _ _"],
-    logs: Float[Tensor, "N T"],
+    norms: Float[Tensor, "N T 2"],
     values: Float[Tensor, "N S V"],
     found: Float[Tensor, "N T V"],
     pairs: Pairs,
     look: Look,
 ) -> None:
-    """Write the contexts: values, weighed by what scores and logarithms make of them."""
+    """Write the contexts: values, weighed by what scores and norms make of them."""
     count, steps, size, _ = pairs.sizes
-    width = values.shape[-1]
-    tile = TILES["contexts"]
+    width, parts = values.shape[-1], _parts(values)
+    tile = TILES["contexts" if parts == 1 or _is_hopper(values) else "contexts of parts, elsewhere"]
+    tile = tile._replace(columns=min(tile.columns, max(16, _power(width))))
     kernels.contexts[(-(-width // tile.columns), -(-steps // tile.rows), count)](
-        scores, look.mask.view(torch.uint8), logs, values, found, steps, size, scores.stride(0), scores.stride(1),
+        scores, look.mask.view(torch.uint8), norms, values, found, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position,
-        W=width, PARTS=_parts(values), BT=tile.rows, BS=32, BW=tile.columns, num_warps=tile.warps, num_stages=2,
+        W=width, PARTS=parts, BT=tile.rows, BS=32, BW=tile.columns, num_warps=tile.warps, num_stages=2,
     )  # fmt: skip
 
 
 def _parts(values: Tensor) -> int:
-    """Of how many halves a number is made in a product: as exact as torch's own products are asked to be."""
+    """Of how many parts a number is made in a product: as exact as torch's own products are asked to be."""
     if values.dtype != torch.float32:
         return 1
-    return 3 if torch.get_float32_matmul_precision() == "highest" else 2
+    # Not get_float32_matmul_precision, which fails where somebody has set this.
+    return 2 if torch.backends.cuda.matmul.fp32_precision in ("tf32", "bf16") else 3
+
+
+def _is_hopper(tensor: Tensor) -> bool:
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device)[0] == 9
 
 
 def softmax_back(
     scores: Float[Tensor, "N _ _"],
     weights_back: Float[Tensor, "N T S"],
-    logs: Float[Tensor, "N T"],
+    norms: Float[Tensor, "N T 2"],
     pairs: Pairs,
     look: Look,
 ) -> None:
@@ -190,7 +198,7 @@ def softmax_back(
     count, steps, size, _ = pairs.sizes
     scores[:, steps:].zero_()
     kernels.softmax_back[(steps, count)](
-        scores, weights_back, look.mask.view(torch.uint8), logs, steps, size, scores.stride(0), scores.stride(1),
+        scores, weights_back, look.mask.view(torch.uint8), norms, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position, BS=_block(size),
     )  # fmt: skip
 
