@@ -71,7 +71,7 @@ def is_step(
 ) -> bool:
     """Whether this is a step of a loop, in which all look at these keys and values."""
     loop = current()
-    if loop is None or queries.shape[2] > 1 or values.dtype not in KINDS or not usable(queries, keys):
+    if loop is None or queries.shape[2] > 1 or not can_attend(queries, keys, values):
         return False
     return loop.knows(keys) and loop.knows(values)
 
@@ -116,4 +116,4 @@ def can_glance(
 ) -> bool:
     """Whether nobody learns from a look, and it is one with few queries and not too wide keys."""
     few = queries.shape[2] <= FEW and keys.shape[3] <= 1024
-    return few and not torch.is_grad_enabled() and values.dtype in KINDS and usable(queries, keys)
+    return few and not torch.is_grad_enabled() and can_attend(queries, keys, values)
