@@ -117,6 +117,11 @@ class Attention(nn.Module):
         memory.values.index_copy_(2, at[None], new.values)
         return memory
 
+    def alone(self, memory: Memory) -> Float[Tensor, "B S D"]:
+        """Return what is seen of a memory by who looks at one place alone, for each of its places."""
+        heads = 1 if self.heads is None else self.heads.heads
+        return self._join(repeat(memory.values, heads))
+
     # -- looking ------------------------------------------------------------------------------------------------------
 
     @property

@@ -7,6 +7,7 @@ from regard.cli.options import (
     Head,
     Layer,
     Model,
+    Posterior,
     ReverseModel,
     Shift,
     Source,
@@ -29,6 +30,7 @@ def align(
     layer: Layer = None,
     head: Head = None,
     shift: Shift = False,
+    posterior: Posterior = False,
     reverse_model: ReverseModel = None,
     symmetrise: Symmetrise = None,
     batch: Batch = None,
@@ -47,7 +49,7 @@ def align(
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import align as run
 
-    reading = alignment_reading(layer, head, shift, reverse_model, symmetrise)
+    reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)
     corpus = open_corpus(parts)
     translator = Translator.load([model, *(with_ or [])], device)
     reverse = None if reverse_model is None else Translator.load(reverse_model, device)

@@ -16,6 +16,7 @@ from regard.cli.options import (
     Head,
     Layer,
     Model,
+    Posterior,
     ReverseModel,
     Search,
     Shift,
@@ -55,6 +56,7 @@ def evaluate(
     layer: Layer = None,
     head: Head = None,
     shift: Shift = False,
+    posterior: Posterior = False,
     reverse_model: ReverseModel = None,
     symmetrise: Symmetrise = None,
     group: Annotated[
@@ -100,9 +102,15 @@ def evaluate(
     for path in (plot, translations):
         if path is not None:
             check_target(path)
-    reading = alignment_reading(layer, head, shift, reverse_model, symmetrise)
+    reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)
     if open_folder(model).model.image is not None:
-        for name, given in (("--with", with_), ("--to", to), ("--plot", plot), ("--reverse-model", reverse_model)):
+        for name, given in (
+            ("--with", with_),
+            ("--to", to),
+            ("--plot", plot),
+            ("--reverse-model", reverse_model),
+            ("--posterior", posterior),
+        ):
             if given:
                 raise ConfigError(f"{name} is for models that read texts, and {model} holds one that reads pictures.")
         report = _of_pictures(model, parts, split, beam, batch, set_, reading, device)

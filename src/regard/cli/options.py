@@ -71,6 +71,9 @@ Head = Annotated[
 Shift = Annotated[
     bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
 ]
+Posterior = Annotated[
+    bool, typer.Option("--posterior", help="Align a word by where it came from, told when it is known. Slower, better.")
+]
 ReverseModel = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
 ]
@@ -129,15 +132,24 @@ def wants_color(asked: bool | None) -> bool:
 
 
 def alignment_reading(
-    layer: int | None, head: int | None, shift: bool, reverse_model: Path | None, symmetrise: str | None
+    layer: int | None,
+    head: int | None,
+    shift: bool,
+    posterior: bool,
+    reverse_model: Path | None,
+    symmetrise: str | None,
 ) -> "Reading | None":
     """Return how alignments are to be read off; None where nothing was said of it."""
     if symmetrise is not None and reverse_model is None:
         raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
-    if layer is None and head is None and not shift and reverse_model is None:
+    if shift and posterior:
+        raise ConfigError(
+            "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
+        )
+    if layer is None and head is None and not shift and not posterior and reverse_model is None:
         return None
     from regard.evaluation.alignment import MERGE, Reading
     from regard.evaluation.symmetrise import symmetrisations
 
     _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
-    return Reading(layer, head, shift, symmetrise or MERGE)
+    return Reading(layer, head, shift, posterior, symmetrise or MERGE)

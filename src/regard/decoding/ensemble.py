@@ -76,6 +76,10 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         """Pick rows of what differs, of each one's state."""
         return tuple(member.reorder_within(own, rows) for member, own in zip(self.members, state, strict=True))
 
+    def alone(self, state: tuple[Any, ...], rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> tuple[Any, ...]:
+        """Let each see one place alone."""
+        return tuple(member.alone(own, rows, places) for member, own in zip(self.members, state, strict=True))
+
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""
         taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]

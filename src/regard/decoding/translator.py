@@ -27,6 +27,7 @@ from regard.decoding.folders import open_folders
 from regard.decoding.graphs import Graphs
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.native import Engines, in_threads, search_natively
+from regard.decoding.posterior import explain
 from regard.decoding.rules import limit
 from regard.decoding.search import Request, check_options, search_for
 from regard.decoding.shortlist import SHORTLIST, Shortlist
@@ -245,11 +246,17 @@ class Translator:
         sources, targets = self._encode_pairs(list(pairs))
         return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, look=False)]
 
-    def align(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[AttentionTrace]:
-        """Return where the model looks while it is made to write the given targets."""
+    def align(
+        self, pairs: Iterable[Pair], batch_size: int | None = None, posterior: bool = False
+    ) -> list[AttentionTrace]:
+        """Return where the model looks while it is made to write the given targets.
+
+        `posterior` is where each token came from, told when it is known: looks, weighed by how well each place alone
+        tells the token. That takes a step more for each place of the source.
+        """
         self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
-        forced = self._force(sources, targets, batch_size, look=True)
+        forced = self._force(sources, targets, batch_size, look=True, posterior=posterior)
         return [
             trace_of(Hypothesis(target, sum(log_probs), log_probs, weights), self._read(source), self.tokenizers.target)
             for source, target, (log_probs, weights) in zip(sources, targets, forced, strict=True)
@@ -315,7 +322,12 @@ class Translator:
         return sources, [[*ids, EOS] for ids in targets]
 
     def _force(
-        self, sources: list[list[int]], targets: list[list[int]], batch_size: int | None, look: bool
+        self,
+        sources: list[list[int]],
+        targets: list[list[int]],
+        batch_size: int | None,
+        look: bool,
+        posterior: bool = False,
     ) -> list[tuple[list[float], Tensor]]:
         """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights.
 
@@ -327,7 +339,8 @@ class Translator:
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
-                found = force(decoder, self.model.encode(source, mask), [targets[row] for row in rows], look)
+                encoded, wanted = self.model.encode(source, mask), [targets[row] for row in rows]
+                found = explain(decoder, encoded, wanted) if posterior else force(decoder, encoded, wanted, look)
             for row, (own, looks) in zip(rows, found, strict=True):
                 forced[row] = (own, looks[..., : len(sources[row])] if look else looks)
         return [forced[row] for row in range(len(targets))]

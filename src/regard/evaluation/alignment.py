@@ -33,6 +33,8 @@ class Reading:
 
     In a Transformer this aligns better, for only then does the query know the token (Chen et al. 2020, Shift-Att).
     """
+    posterior: bool = False
+    """Take where a word came from, told when it is known (see `regard.decoding.posterior`), and not where it looked."""
     symmetrise: str = MERGE
     """How the links of a model of the other direction, where there is one, are merged with these."""
 
@@ -42,7 +44,9 @@ class Reading:
             f"{what} {place}" for what, place in (("layer", self.layer), ("head", self.head)) if place is not None
         ]
         parts = [
-            "the source word most looked at by each target word",
+            "the source word that each target word most likely came from (posterior)"
+            if self.posterior
+            else "the source word most looked at by each target word",
             *chosen,
             "looks of the step after" if self.shift else "",
             f"both directions merged by {self.symmetrise}" if both else "",

@@ -167,7 +167,7 @@ def _links(
     translator: Translator, pairs: Sequence[Pair], batch_size: int | None, reading: Reading
 ) -> list[Links] | None:
     """Return the links of each pair; None for a model without attention."""
-    traces = translator.align(pairs, batch_size)
+    traces = translator.align(pairs, batch_size, reading.posterior)
     if not traces[0].weights.shape[0]:
         return None
     return [links(trace, reading) for trace in traces]

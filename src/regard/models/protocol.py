@@ -123,6 +123,14 @@ class Decoder(nn.Module, ABC, Generic[State]):
         """
         return None
 
+    def alone(self, state: State, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> State:
+        """Return a state whose row n has gone as far as row `rows[n]`, but sees place `places[n]` of the source alone.
+
+        It sees that whatever it looks for, in every layer and head; the state is good for one step. Without attention
+        it sees what it has always seen.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens (the start mark first), in parallel wherever the model allows.

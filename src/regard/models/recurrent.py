@@ -148,6 +148,13 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         cells, carry, fed, past = pick((state.cells, state.carry, state.fed, state.past), rows)
         return state._replace(cells=cells, carry=carry, fed=fed, past=past)
 
+    def alone(self, state: RecurrentState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> RecurrentState:
+        """Forget what can be looked at but for one place: what is seen there is the one fixed vector."""
+        if self.attention is None or state.memory is None:
+            return self.reorder(state, rows)
+        seen = self.attention.alone(state.memory)[rows, places]
+        return self.reorder(state._replace(memory=None), rows)._replace(fixed=seen)
+
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Apply the output layer."""
         logits: Tensor = self.output(features)

@@ -77,6 +77,11 @@ class TapeAttention(nn.Module):
         new = self.remember(hidden[:, None], memories[:, None], real, first)
         return new if memory is None else memory.extended(new)
 
+    def alone(self, memory: Memory) -> Float[Tensor, "B S D"]:
+        """Return what is seen of both tapes by who looks at one place alone, for each of them."""
+        seen = self.attention.alone(memory)
+        return seen if self.W_both is None else self.W_both(seen)
+
     def forward(
         self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry | None = None, look: bool = True
     ) -> Attended:

@@ -140,6 +140,11 @@ class TransformerDecoder(Decoder[TransformerState]):
         layers = [layer._replace(past=pick(layer.past, rows), carry=pick(layer.carry, rows)) for layer in state.layers]
         return state._replace(layers=tuple(layers))
 
+    def alone(self, state: TransformerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> TransformerState:
+        """Let each layer see what it would see at one place."""
+        layers = [layer.alone(own, rows, places) for layer, own in zip(self.layers, state.layers, strict=True)]
+        return TransformerState(tuple(layers), state.position, state.mask[rows])
+
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens, all at once."""
         return self._run(tokens, self.start(encoded), look)[0]

@@ -12,7 +12,8 @@ from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.loops import as_multiplied
-from regard.shapes import Bool, Float, Place, Tensor
+from regard.models.protocol import pick
+from regard.shapes import Bool, Float, Int, Place, Tensor
 
 NORMS = ("pre", "post")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
@@ -92,6 +93,8 @@ class LayerState(NamedTuple):
     """The source; None in a language model."""
     carry: Carry = Carry()
     """What the last look at the source left for the next."""
+    seen: Float[Tensor, "B D"] | None = None
+    """What it sees of the source without a look: one place alone."""
 
 
 class LayerStepped(NamedTuple):
@@ -138,6 +141,13 @@ class DecoderLayer(nn.Module):
         nothing = weight.new_zeros(rows, steps, len(weight))
         return state._replace(past=self.self_attention.remember(nothing, nothing.new_ones(rows, steps).bool()))
 
+    def alone(self, state: LayerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> LayerState:
+        """Return a state with these rows' past that sees one place of the source."""
+        past: Memory | None = pick(state.past, rows)
+        if self.attention is None or state.source is None:
+            return LayerState(past, None)
+        return LayerState(past, None, seen=self.attention.alone(state.source)[rows, places])
+
     def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: Place, look: bool) -> LayerStepped:
         """Take some steps, the first of them at `position`."""
         entering = self.around_past.enter(inputs)
@@ -147,14 +157,20 @@ class DecoderLayer(nn.Module):
         state = state._replace(past=past)
         weights, told = None, [own.extras]
         if self.attention is not None:
-            assert state.source is not None
-            seen: Attended = self.attention(self.around_source.enter(outputs), state.source, state.carry, look)
+            seen = self._look(self.attention, outputs, state, look)
             outputs = self.around_source.leave(outputs, seen.context)
             state = state._replace(carry=seen.carry)
             weights = seen.weights if look else None
             told.append(seen.extras)
         outputs = self.around_network.leave(outputs, self.feed_forward(self.around_network.enter(outputs)))
         return LayerStepped(outputs, state, weights, add_extras(told))
+
+    def _look(self, attention: Attention, outputs: Float[Tensor, "B T D"], state: LayerState, look: bool) -> Attended:
+        if state.seen is not None:
+            return Attended(state.seen[:, None], None, state.carry)
+        assert state.source is not None
+        attended: Attended = attention(self.around_source.enter(outputs), state.source, state.carry, look)
+        return attended
 
     def _remember(self, entering: Float[Tensor, "B T D"], past: Memory | None, position: Place) -> Memory:
         if past is not None and isinstance(position, Tensor) and not torch.compiler.is_exporting():

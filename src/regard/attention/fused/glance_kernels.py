@@ -97,5 +97,6 @@ def glance(
         queries, keys, values, mask.view(torch.uint8), queries if vectors is None else vectors,
         mask if last is None else last, found, keys.shape[2], steps, scale,
         *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3], mask.stride(0), **chosen, num_warps=4,
+        enable_fp_fusion=False,  # threads have copies of a score, which must be rounded alike to be subtracted
     )  # fmt: skip
     return found
