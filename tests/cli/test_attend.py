@@ -68,6 +68,17 @@ def test_a_target_is_looked_at_as_given(regard, trained):
     assert len(ran.lines) >= 1 + 4 + 1  # a row for each of the three words and the end mark, and the legend
 
 
+def test_where_each_token_came_from_is_shown_of_a_target_and_of_what_it_writes(regard, trained):
+    translator = package.load(trained)
+    own = translator.translate(["the dog"])[0].text
+    for given, text in ((("--target", "le chien"), "le chien"), ((), own)):
+        ran = regard("attend", trained, "the dog", *given, "--posterior")
+        assert (ran.code, ran.err) == (0, "")
+        trace = translator.align([Pair("the dog", text)], posterior=True)[0]
+        assert ran.out == f"{text}\n{trace.render(80)}\n"
+        assert ran.out != regard("attend", trained, "the dog", *given).out
+
+
 @pytest.mark.parametrize(
     ("suffix", "begins"),
     [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("json", b"{"), ("PNG", b"\x89PNG")],
@@ -186,6 +197,9 @@ def test_what_cannot_be_looked_at_by_heads(refused, trained, language_model):
     )
     assert refused("attend", language_model, "le chien", "--prefix", "le") == (
         f"--prefix is for models that read a source, and {language_model} holds a language model."
+    )
+    assert refused("attend", language_model, "le chien", "--posterior") == (
+        f"--posterior is for models that read a source, and {language_model} holds a language model."
     )
 
 

@@ -23,6 +23,7 @@ from regard.decoding.search import search
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
 
+from .test_posterior import as_written, read
 from .test_translator import MODEL, SOURCE, TEXTS, make, same, write_folder
 from .toy_decoders import BOS, EOS, Oracle, reread, sentences
 
@@ -128,6 +129,30 @@ def test_layers_stand_in_the_order_of_the_members_and_heads_that_differ_are_aver
     np.testing.assert_allclose(twice.weights[1], second.weights[0], atol=1e-6)
     (none,) = together(blind, blind).align(pairs)
     assert none.weights.shape[0] == 0
+
+
+@pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
+def test_where_words_came_from_is_told_by_all_members_together(mean):
+    """Each layer's looks are weighed by what the mean says of a place that every member that looks sees alone."""
+    one, other, blind = make(MODEL, seed=0), make(LUONG, seed=1), make(BLIND, seed=2)
+    pairs = [Pair("the red dress", "la robe rouge"), Pair("a cat", "un chat noir est vieille")]
+    ensemble = together(one, blind, other, options=DecodingConfig(ensemble=mean))
+    ensemble.model.eval()
+    told = ensemble.align(pairs, posterior=True)
+    for pair, looked, trace in zip(pairs, ensemble.align(pairs), told, strict=True):
+        assert trace.weights.shape == looked.weights.shape
+        assert trace.weights.shape[:2] == (2, 1)
+        np.testing.assert_allclose(trace.log_probs, looked.log_probs, rtol=1e-4)
+        (encoded, _), (_, (target,)) = read(ensemble, [pair.source]), ensemble._encode_pairs([pair])
+        with torch.no_grad():
+            expected = as_written(ensemble.decoder(ensemble.options), encoded, target)
+        np.testing.assert_allclose(trace.weights, expected.permute(1, 2, 0, 3), rtol=1e-3, atol=1e-5)
+    alone, twice = (each.align(pairs, posterior=True) for each in (other, together(other, other)))
+    for single, trace in zip(alone, twice, strict=True):
+        assert trace.weights.shape[:2] == (2, 2)
+        for layer in trace.weights:
+            np.testing.assert_allclose(layer, single.weights[0], rtol=1e-3, atol=1e-5)
+    assert together(blind, blind).align(pairs, posterior=True)[0].weights.shape[0] == 0
 
 
 def test_an_ensemble_of_models_that_are_wrong_in_different_places_is_better_than_each():

@@ -12,8 +12,8 @@ from regard.data.pair import Alignment, Pair
 from regard.data.tokenizers import Tagged, Tokenizers, Words
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
-from regard.evaluation.alignment import Reading, alignment_error_rate, links
-from regard.evaluation.evaluate import alignment, evaluate, perplexity
+from regard.evaluation.alignment import Reading, alignment_error_rate, links, merged
+from regard.evaluation.evaluate import align, alignment, evaluate, perplexity
 from regard.evaluation.symmetrise import symmetrisations
 from regard.models.build import build_model
 
@@ -159,12 +159,37 @@ def test_two_directions_are_merged_link_by_link():
     assert report["AER"] == score
 
 
+def test_words_are_linked_to_where_they_came_from_in_both_directions():
+    forward, backward = make(), make()
+    with torch.no_grad():
+        for translator, factor in ((forward, 6.0), (backward, -5.0)):
+            for parameter in translator.model.parameters():
+                parameter.mul_(factor)
+    gold = [pair for pair in PAIRS if pair.alignment is not None]
+    ahead = [links(trace) for trace in forward.align(gold, posterior=True)]
+    back = [links(trace) for trace in backward.align([pair.reversed() for pair in gold], posterior=True)]
+    assert ahead != [links(trace) for trace in forward.align(gold)]
+    assert back != [links(trace) for trace in backward.align([pair.reversed() for pair in gold])]
+    reading = Reading(posterior=True, symmetrise="union")
+    assert list(align(forward, gold, reading=reading)) == ahead
+    both = [merged(*each, "union") for each in zip(ahead, back, strict=True)]
+    assert list(align(forward, gold, reading=reading, reverse=backward)) == both
+    (score,) = alignment(forward, PAIRS, reading=reading)
+    assert score == alignment_error_rate(
+        [(found, pair.alignment) for found, pair in zip(ahead, gold, strict=True)], reading.words()
+    )
+    assert evaluate(forward, PAIRS, beam=1, reading=reading)["AER"] == score
+
+
 def test_alignments_that_cannot_be_judged():
     with pytest.raises(DataError) as error:
         evaluate(make(), PAIRS[2:], beam=1, reading=Reading(shift=True))
     assert str(error.value) == "There is no gold alignment to judge attention by: give one with --alignments."
     with pytest.raises(DataError) as error:
         evaluate(make(attention=False), PAIRS, beam=1, reading=Reading())
+    assert str(error.value) == "There are no links: this model has no attention."
+    with pytest.raises(DataError) as error:
+        list(align(make(attention=False), PAIRS, reading=Reading(posterior=True)))
     assert str(error.value) == "There are no links: this model has no attention."
     with pytest.raises(DataError) as error:
         evaluate(make(), PAIRS, beam=1, reverse=make(attention=False))

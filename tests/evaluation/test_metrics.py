@@ -245,6 +245,11 @@ def test_a_reading_says_how():
         "both directions merged by grow-diag-final-and, forced decoding of the reference, subwords merged"
     )
 
+    assert Reading(posterior=True, head=1).words() == (
+        "the source word that each target word most likely came from (posterior), head 1, forced decoding of the "
+        "reference, subwords merged"
+    )
+
 
 def test_several_references_are_sacrebleus():
     references = [("The red dress is old.", "The dress is red."), ("He sees me.",), ("A cat sat on the mat today.",)]

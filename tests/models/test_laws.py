@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from regard.attention import Attention, coverages, focuses, reaches, scores
+from regard.attention.base import Sizes
 from regard.attention.positions import Rotary, positions
 from regard.attention.score import Cosine
 from regard.config import AttentionConfig, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
@@ -22,6 +24,8 @@ from regard.masks import from_lengths, reversal
 from regard.models.build import build_model
 from regard.models.registries import decoders, encoders
 from regard.models.seq2seq import Seq2Seq
+from regard.models.tape import TapeAttention
+from regard.models.transformer import TransformerDecoder, TransformerState
 from regard.presets import preset, presets
 from regard.training.checks import check
 
@@ -398,6 +402,94 @@ def test_a_state_can_be_gone_back_to(model, batch, state):
     first = decoder.step(tokens[:, 1], state).logits
     decoder.step(tokens[:, 2], state)
     assert torch.equal(first, decoder.step(tokens[:, 1], state).logits)
+
+
+def look_plainly(decoder):
+    """Return a copy whose looks at the source share one weight among the places that they may look at."""
+    decoder = copy.deepcopy(decoder)
+    for owner in decoder.layers if isinstance(decoder, TransformerDecoder) else [decoder]:
+        look = owner.attention.attention if isinstance(owner.attention, TapeAttention) else owner.attention
+        look.reach, look.focus = reaches["global"](Sizes(1, 1)), focuses["softmax"](Sizes(1, 1))
+    return decoder
+
+
+def hide_all_but(state, places):
+    """Mask the source but for one place of each row: the naive way to see it alone."""
+
+    def hide(memory):
+        return memory._replace(mask=torch.nn.functional.one_hot(places, memory.mask.shape[1]).bool())
+
+    if isinstance(state, TransformerState):
+        return state._replace(layers=tuple(layer._replace(source=hide(layer.source)) for layer in state.layers))
+    return state._replace(memory=hide(state.memory))
+
+
+def check_alone(decoder, state, tokens):
+    """Compare what is seen at one place alone with what is seen where all others are hidden; rows in any order."""
+    rows, places = torch.tensor([2, 0, 0, 1, 0, 2]), torch.tensor([1, 0, 6, 3, 6, 0])
+    before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in tree_leaves(state)]
+    alone = decoder.step(tokens[rows], decoder.alone(state, rows, places), look=False)
+    for leaf, kept in zip(tree_leaves(state), before, strict=True):
+        assert torch.equal(leaf, kept) if isinstance(leaf, torch.Tensor) else leaf == kept
+    hidden = look_plainly(decoder).step(tokens[rows], hide_all_but(decoder.reorder(state, rows), places))
+    assert (hidden.weights.flatten(1, 2) == torch.nn.functional.one_hot(places, S)[:, None]).all()
+    torch.testing.assert_close(alone.logits, hidden.logits)
+    torch.testing.assert_close(alone.logits[2], alone.logits[4])
+    assert not torch.allclose(alone.logits[1], alone.logits[2])
+
+
+@torch.no_grad()
+def test_one_place_alone_is_what_is_seen_where_all_others_are_hidden(model, settings, batch, encoded, state):
+    decoder, tokens = model.decoder, batch[2]
+    if settings.attention is None:  # it sees what it has always seen
+        rows = torch.tensor([2, 0, 0])
+        alone = decoder.step(tokens[rows, 1], decoder.alone(state, rows, torch.tensor([1, 0, 6])))
+        torch.testing.assert_close(alone.logits, decoder.step(tokens[:, 1], state).logits[rows])
+        return
+    check_alone(decoder, decoder.start(encoded), tokens[:, 0])
+    check_alone(decoder, state, tokens[:, 1])
+
+
+ALONE = {
+    "values": ModelConfig(attention=AttentionConfig(values=True)),
+    "a head is pruned": ModelConfig(attention=replace(HEADS, pruned=("0.1",))),
+    "heads share keys": ModelConfig(attention=replace(HEADS, groups=1)),
+    "coverage": ModelConfig(attention=AttentionConfig(coverage="tu2016")),
+    "sparsemax, local-p": ModelConfig(attention=AttentionConfig(focus="sparsemax", reach="local-p")),
+    "monotonic": ModelConfig(attention=AttentionConfig(focus="monotonic")),
+    "two tapes, values": ModelConfig(
+        encoder=EncoderConfig("lstmn"), decoder=DecoderConfig("lstmn"), attention=AttentionConfig(values=True)
+    ),
+    "two tapes, a head is pruned": ModelConfig(
+        decoder=DecoderConfig("lstmn"), attention=replace(HEADS, score="additive", pruned=("0.0",))
+    ),
+}
+"""Looks that no system above has."""
+
+
+@pytest.mark.parametrize("name", ALONE)
+@torch.no_grad()
+def test_one_place_alone_in_other_looks(name, batch):
+    torch.manual_seed(1)
+    source, mask, tokens = batch
+    model = build_model(shrunk(ALONE[name]), W, W).double().eval()
+    state = model.decoder.start(model.encode(source, mask))
+    check_alone(model.decoder, model.decoder.step(tokens[:, 0], state).state, tokens[:, 1])
+
+
+@torch.no_grad()
+def test_the_only_place_alone_is_what_is_seen_anyway(model, settings, batch):
+    look = settings.attention
+    if look is None or look.reach not in ("global", "local-m") or focuses[look.focus].goes_on:
+        pytest.skip("does not give all of its weight to the only place")
+    source, mask, tokens = batch
+    decoder = model.decoder
+    state = decoder.start(model.encode(source[:, :1], mask[:, :1]))
+    for t in range(3):
+        step = decoder.step(tokens[:, t], state)
+        alone = decoder.alone(state, torch.arange(B), torch.zeros(B, dtype=torch.long))
+        torch.testing.assert_close(decoder.step(tokens[:, t], alone, look=False).logits, step.logits)
+        state = step.state
 
 
 def test_weights_sum_to_one_over_the_source(settings, batch, found):

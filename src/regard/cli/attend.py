@@ -49,6 +49,13 @@ def attend(
     heads: Annotated[
         bool, typer.Option("--heads", help="Show every head by itself, of the given layer or of all.")
     ] = False,
+    posterior: Annotated[
+        bool,
+        typer.Option(
+            "--posterior",
+            help="Show where each token came from, told when it is known, and not where the model looked.",
+        ),
+    ] = False,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
     question: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What to ask about the image, of a model that answers questions.")
@@ -82,7 +89,8 @@ def attend(
     from regard.models.store import open_folder
 
     if open_folder(model).model.image is not None:
-        for name, given in (("target", target), ("prefix", prefix), ("with", with_), ("to", to)):
+        texts = {"target": target, "posterior": posterior, "prefix": prefix, "with": with_, "to": to}
+        for name, given in texts.items():
             if given:
                 raise ConfigError(f"--{name} is for models that read texts, and {model} holds one that reads pictures.")
         from regard.cli.attend_image import attend_image
@@ -113,7 +121,15 @@ def attend(
     translator.options = options = search_options(translator.options, set_)
     look = Look(columns, wants_color(color), layer, head, heads)
     if not translator.model.reads:
-        unused = {"target": target, "prefix": prefix, "with": with_, "to": to, "beam": beam, "set": set_}
+        unused = {
+            "target": target,
+            "posterior": posterior,
+            "prefix": prefix,
+            "with": with_,
+            "to": to,
+            "beam": beam,
+            "set": set_,
+        }
         for name, value in unused.items():
             if value:
                 raise ConfigError(f"--{name} is for models that read a source, and {model} holds a language model.")
@@ -126,7 +142,9 @@ def attend(
         best = translator.translate([sentence], beam=beam, prefix=[prefix], candidates=5, options=options)[0]
         text, trace = best.text, best.attention
     else:
-        text, trace = target, translator.align([Pair(sentence, target)])[0]
+        text = target
+    if target is not None or posterior:
+        trace = translator.align([Pair(sentence, text)], posterior=posterior)[0]
     show_trace(text, trace, out or [], look)
 
 

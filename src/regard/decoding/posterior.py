@@ -15,11 +15,12 @@ import torch
 
 from regard.data.batching import pad_sources
 from regard.data.vocabulary import BOS
+from regard.decoding.frames import leaves
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Float, Int, Tensor
 
-LOGITS = 1 << 25
-"""Numbers that are there at a time: a word for each place makes many."""
+NUMBERS = 1 << 26
+"""Logits and states that are there at a time: a step for each place makes many."""
 
 
 def explain(
@@ -66,8 +67,11 @@ def _told(
 ) -> Float[Tensor, "B S"]:
     """Return what each place that is asked says of the word that is written; -inf for the others."""
     told = logits.new_full(asked.shape, -torch.inf, dtype=torch.float32)
-    for some in torch.split(asked.nonzero(), max(1, LOGITS // logits.shape[1])):
-        rows, places = some.unbind(dim=1)
+    every = asked.nonzero()
+    if not len(every):
+        return told
+    size = logits.shape[1] + sum(leaf.numel() for leaf in leaves(decoder.alone(state, *every[:1].unbind(dim=1))))
+    for rows, places in (some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS // size))):
         step = decoder.step(before[rows], decoder.alone(state, rows, places), look=False)
         told[rows, places] = _log_probs(step.logits, written[rows])
     return told
