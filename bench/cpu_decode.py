@@ -166,8 +166,10 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
             [
                 model,
                 " ".join(filter(None, [one.worker.name, one.worker.about["version"], one.label])),
+                f"{one.worker.about['parameters'] / 1e6:.2f} M" if one.worker.about["parameters"] else "",
                 str(one.found["greedy"]),
                 str(one.found["beam"]),
+                " / ".join(str(len(one.found[way].values)) for way in ("greedy", "beam")),
                 f"{one.found['single'].mean:,.1f} ± {one.found['single'].half:,.1f}",
                 f"{one.length('greedy'):.1f} / {one.length('beam'):.1f}",
                 " / ".join(f"{one.found[way].mean * one.length(way):,.0f}" for way in ("greedy", "beam")),
@@ -215,7 +217,7 @@ def main() -> None:
     parser.add_argument("--singles", type=int, default=30, help="sentences that are translated one by one")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--length-penalty", type=float, default=0.0, help="its alpha; 0: none")
-    parser.add_argument("--enough", type=float, default=10.0, help="seconds after which a turn is not repeated")
+    parser.add_argument("--enough", type=float, default=60.0, help="seconds after which a turn is not repeated")
     parser.add_argument("--regard", action="append", default=[], metavar="MODEL=FOLDER", help="a model of ours")
     parser.add_argument("--prepare", action="store_true", help="make environments and train models only")
     given = parser.parse_args()
@@ -238,12 +240,12 @@ def main() -> None:
     found = []
     for model, names in chosen.items():
         found += rows(model, measure(model, names, settings, given), data)
-    head = ["network", "toolkit", "greedy, /s", f"beam {given.beam}, /s", "one, ms", "pieces", "pieces/s"]
-    head += ["same, %", "BLEU"]
+    head = ["network", "toolkit", "parameters", "greedy, /s", f"beam {given.beam}, /s", "turns", "one, ms"]
+    head += ["pieces", "pieces/s", "same, %", "BLEU"]
     started = start_up(settings, asked, model_folder(settings, "regard", models[0]))
     text = "\n".join(
         [
-            f"Translating {given.sentences} sentences on the CPU, {given.threads} threads, {given.rounds} turns",
+            f"Translating {given.sentences} sentences on the CPU, {given.threads} threads, up to {given.rounds} turns",
             *(["Seconds are those of the processor: the machine was not ours alone."] if given.clock == "cpu" else []),
             f"Models trained for {given.trained} steps of 64 sentences"
             + "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items()),

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from peers import Spread, machine, say, table, write_result
+from peers import Spread, machine, say, split, table, write_result
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -395,9 +395,8 @@ def free() -> None:
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
-def measure_memory(device: torch.device, keep: bool, budget: float) -> None:
+def measure_memory(device: torch.device, keep: bool, budget: float, names: list[str]) -> None:
     """Write the table of memory."""
-    names = [*presets, *visions]
     head = ["preset", "million parameters", "batch", "peak, MiB"]
     about = "float32: all that a process takes beyond what it starts with, in two steps, once"
     if not on_cpu(device):
@@ -441,10 +440,11 @@ def main() -> None:
         "--budget", type=float, default=3600.0, help="--memory: seconds after which presets are left out"
     )
     parser.add_argument("--keep", action="store_true", help="write to bench/results, and the picture to docs")
+    parser.add_argument("--presets", default="", help="--memory: these alone, such as gpt,transformer2017")
     given = parser.parse_args()
     device = torch.device(given.device)
     if given.memory:
-        measure_memory(device, given.keep, given.budget)
+        measure_memory(device, given.keep, given.budget, split(given.presets) or [*presets, *visions])
     else:
         measure_growth(device, given.keep)
 

@@ -72,7 +72,10 @@ Shift = Annotated[
     bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
 ]
 Posterior = Annotated[
-    bool, typer.Option("--posterior", help="Align a word by where it came from, told when it is known. Slower, better.")
+    bool,
+    typer.Option(
+        "--posterior", help="Align a word by where it came from, told when it is known: slow, good without a guide."
+    ),
 ]
 ReverseModel = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
