@@ -70,13 +70,21 @@ def test_a_target_is_looked_at_as_given(regard, trained):
 
 def test_where_each_token_came_from_is_shown_of_a_target_and_of_what_it_writes(regard, trained):
     translator = package.load(trained)
-    own = translator.translate(["the dog"])[0].text
-    for given, text in ((("--target", "le chien"), "le chien"), ((), own)):
-        ran = regard("attend", trained, "the dog", *given, "--posterior")
+    given = translator.align([Pair("the dog", "le chien")], posterior=True)[0]
+    (own,) = translator.translate(["the dog"], posterior=True)
+    for more, text, trace in ((("--target", "le chien"), "le chien", given), ((), own.text, own.attention)):
+        ran = regard("attend", trained, "the dog", *more, "--posterior")
         assert (ran.code, ran.err) == (0, "")
-        trace = translator.align([Pair("the dog", text)], posterior=True)[0]
         assert ran.out == f"{text}\n{trace.render(80)}\n"
-        assert ran.out != regard("attend", trained, "the dog", *given).out
+        assert ran.lines[-1].endswith(" · posterior")
+        assert ran.out != regard("attend", trained, "the dog", *more).out
+
+
+def test_nothing_is_searched_for_a_target(refused, trained):
+    for option, value in (("prefix", "le"), ("beam", "2"), ("set", "decoding.beam=2")):
+        assert refused("attend", trained, "the dog", "--target", "le chien", f"--{option}", value) == (
+            f"--{option} is for a search, and with --target nothing is searched."
+        )
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,10 @@ def test_a_language_model_has_a_perplexity_alone(regard, refused, language_model
     assert ran.lines[1].strip().startswith("perplexity ")
     both = regard("evaluate", language_model, "--data", corpus / "pairs.tsv")
     assert both.lines[1] == ran.lines[1]
+    for option in ("--posterior", "--shift"):
+        assert refused("evaluate", language_model, "--data", corpus / "pairs.tsv", option) == (
+            "This model has no attention to a source: it is a language model, which reads none."
+        )
     assert refused("evaluate", language_model, "--data", corpus / "texts.txt", "--translations", "a.txt") == (
         "--plot and --translations are of translations, and a language model makes none."
     )

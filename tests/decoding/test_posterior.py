@@ -8,15 +8,17 @@ import pytest
 import torch
 
 from regard.attention.focus.monotonic import Monotonic
-from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.batching import pad_sources
 from regard.data.pair import Pair
 from regard.data.vocabulary import BOS
 from regard.decoding import posterior
 from regard.decoding.posterior import bayes, explain
 from regard.decoding.translator import force
+from regard.errors import ModelError
 from regard.masks import from_lengths
 from regard.models.build import build_model
+from regard.viz.trace import AttentionTrace
 
 from .test_translator import MODEL, make
 
@@ -187,3 +189,29 @@ def test_who_finds_nothing_to_look_at_is_told_nothing(name):
         assert (looked.weights == 0).all()
         assert (told.weights == 0).all()
         np.testing.assert_allclose(told.log_probs, looked.log_probs, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("options", [{"beam": 3}, {"method": "sample", "samples": 3}, {"max_length": 3}], ids=str)
+def test_what_is_written_is_explained_token_by_token(name, options):
+    """All else is as it was: text, tokens, score, candidates; also of tokens that the text would not be cut into."""
+    translator = make(SYSTEMS[name])
+    given = {"options": DecodingConfig(**options), "n_best": 2, "candidates": 2}
+    texts = [pair.source for pair in PAIRS]
+    every = translator.translate(texts, **given), translator.translate(texts, **given, posterior=True)
+    for plain, told in zip(*every, strict=True):
+        for one, other in zip([plain, *plain.n_best], [told, *told.n_best], strict=True):
+            assert (one.text, one.tokens, one.score) == (other.text, other.tokens, other.score)
+            first, second = one.attention.to_json(), other.attention.to_json()
+            assert {key for key in first if first[key] != second[key]} - {"weights"} == {"posterior"}
+            np.testing.assert_allclose(other.attention.weights.sum(axis=-1), 1, atol=1e-5)
+    assert AttentionTrace.from_json(told.attention.to_json()).posterior
+
+
+def test_a_target_beyond_the_places_that_there_are_is_told():
+    system = SYSTEMS["transformer"]
+    few = replace(system.self_attention, longest=4)
+    translator = make(replace(system, positions="learned", self_attention=few, attention=few))
+    with pytest.raises(ModelError) as error:
+        translator.align([Pair("a b", "a b c d e f")], posterior=True)
+    assert str(error.value) == "A target has 7 tokens, and the model knows 4 places."

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.pair import Alignment
-from regard.errors import DataError, DisplayError
+from regard.errors import ConfigError, DataError, DisplayError
 from regard.evaluation.alignment import Reading, alignment_error_rate, links
 from regard.evaluation.edits import distance, error_rates, exact_match
 from regard.evaluation.overlap import bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
+from regard.evaluation.pointing import ScenePointing
 
 from .traces import trace_of
 
@@ -264,3 +265,14 @@ def test_several_references_are_sacrebleus():
 
 def test_exact_match_of_any_reference():
     assert exact_match(["a", "b", "c"], [("x", "a "), ("b",), ("x", "y")]).value == pytest.approx(2 / 3)
+
+
+def test_a_word_is_read_off_in_one_way():
+    with pytest.raises(ConfigError) as error:
+        Reading(shift=True, posterior=True)
+    assert "give one" in str(error.value)
+    with pytest.raises(ConfigError) as error:
+        ScenePointing(Reading(posterior=True))
+    assert str(error.value) == (
+        "Where a word came from (posterior) is told of models that read texts, not of captioners."
+    )

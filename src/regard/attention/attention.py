@@ -117,10 +117,10 @@ class Attention(nn.Module):
         memory.values.index_copy_(2, at[None], new.values)
         return memory
 
-    def alone(self, memory: Memory) -> Float[Tensor, "B S D"]:
-        """Return what is seen of a memory by who looks at one place alone, for each of its places."""
+    def alone(self, memory: Memory, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
+        """Return what is seen by who looks at one place of one row of a memory alone."""
         heads = 1 if self.heads is None else self.heads.heads
-        return self._join(repeat(memory.values, heads))
+        return self._join(repeat(memory.values[rows, :, places][:, :, None], heads))[:, 0]
 
     # -- looking ------------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def attend(
         bool,
         typer.Option(
             "--posterior",
-            help="Show where each token came from, told when it is known, and not where the model looked.",
+            help="Show where each token came from, by Bayes' rule, and not where the model looked.",
         ),
     ] = False,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
@@ -85,6 +85,9 @@ def attend(
         raise ConfigError("Give either --head or --heads, not both.")
     if target is not None:
         _check_text("target", target)
+        asked = [name for name, value in (("prefix", prefix), ("beam", beam), ("set", set_)) if value]
+        if asked:
+            raise ConfigError(f"--{asked[0]} is for a search, and with --target nothing is searched.")
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
     from regard.models.store import open_folder
 
@@ -139,12 +142,12 @@ def attend(
         return
     (sentence,) = translator.tokenizers.tag([sentence], to)
     if target is None:
-        best = translator.translate([sentence], beam=beam, prefix=[prefix], candidates=5, options=options)[0]
+        best = translator.translate(
+            [sentence], beam=beam, prefix=[prefix], candidates=5, options=options, posterior=posterior
+        )[0]
         text, trace = best.text, best.attention
     else:
-        text = target
-    if target is not None or posterior:
-        trace = translator.align([Pair(sentence, text)], posterior=posterior)[0]
+        text, trace = target, translator.align([Pair(sentence, target)], posterior=posterior)[0]
     show_trace(text, trace, out or [], look)
 
 

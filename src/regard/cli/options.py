@@ -74,7 +74,7 @@ Shift = Annotated[
 Posterior = Annotated[
     bool,
     typer.Option(
-        "--posterior", help="Align a word by where it came from, told when it is known: slow, good without a guide."
+        "--posterior", help="Align by Bayes' rule: each look, times how well that place alone tells the word. Slow."
     ),
 ]
 ReverseModel = Annotated[
@@ -145,14 +145,10 @@ def alignment_reading(
     """Return how alignments are to be read off; None where nothing was said of it."""
     if symmetrise is not None and reverse_model is None:
         raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
-    if shift and posterior:
-        raise ConfigError(
-            "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
-        )
     if layer is None and head is None and not shift and not posterior and reverse_model is None:
         return None
     from regard.evaluation.alignment import MERGE, Reading
     from regard.evaluation.symmetrise import symmetrisations
 
     _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
-    return Reading(layer, head, shift, posterior, symmetrise or MERGE)
+    return Reading(layer, head, shift, symmetrise or MERGE, posterior)

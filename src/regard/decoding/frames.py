@@ -1,6 +1,6 @@
 """Room for a search in tensors of fixed shapes, and the one step that changes them, over the Decoder protocol alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.rules import NEVER
 from regard.decoding.top import MOST, Top, top_of
 from regard.loops import runs_kernels
-from regard.models.protocol import Decoder, Encoded
+from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -266,15 +266,6 @@ def _filled(encoded: Encoded, shape: Shape) -> Encoded:
         return functional.pad(picked, (0, 0) * (part.dim() - 2) + (0, more)) if places else picked
 
     return Encoded(fill(encoded.states), fill(encoded.mask), fill(encoded.summary, False), fill(encoded.memories))  # type: ignore[arg-type]
-
-
-def leaves(tree: Any) -> Iterator[Tensor]:
-    """Yield the tensors of a state."""
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, tuple):
-        for branch in tree:
-            yield from leaves(branch)
 
 
 def each(function: Any, tree: Any) -> Any:

@@ -15,11 +15,11 @@ import torch
 
 from regard.data.batching import pad_sources
 from regard.data.vocabulary import BOS
-from regard.decoding.frames import leaves
-from regard.models.protocol import Decoder, Encoded
+from regard.errors import ModelError
+from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
 
-NUMBERS = 1 << 26
+NUMBERS = 1 << 25
 """Logits and states that are there at a time: a step for each place makes many."""
 
 
@@ -31,6 +31,8 @@ def explain(
     This is T×L×H×S, on the host, for each layer and head as if it alone had looked.
     """
     tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
+    if decoder.most is not None and tokens.shape[1] > decoder.most:
+        raise ModelError(f"A target has {tokens.shape[1]} tokens, and the model knows {decoder.most} places.")
     state, before = decoder.start(encoded), torch.full_like(tokens[:, 0], BOS)
     chosen, looks = [], []
     for written, counts in zip(tokens.unbind(dim=1), real.unbind(dim=1), strict=True):

@@ -37,8 +37,10 @@ class Read(NamedTuple):
     """Marks, which belong to none."""
 
 
-def trace_of(hypothesis: Hypothesis, read: Read, target: Tokenizer, look: bool = True) -> AttentionTrace:
-    """Tell where a model looked; without `look`, only what it wrote."""
+def trace_of(
+    hypothesis: Hypothesis, read: Read, target: Tokenizer, look: bool = True, posterior: bool = False
+) -> AttentionTrace:
+    """Tell where a model looked, or of a posterior where tokens came from; without `look`, only what it wrote."""
     weights = hypothesis.weights[..., : len(read.pieces)].permute(1, 2, 0, 3)
     return AttentionTrace(
         source=tuple(read.pieces),
@@ -53,6 +55,7 @@ def trace_of(hypothesis: Hypothesis, read: Read, target: Tokenizer, look: bool =
         source_words=tuple(read.words) if look else (),
         target_words=tuple(target.words(hypothesis.tokens)) if look else (),
         special=read.special,
+        posterior=posterior,
     )
 
 

@@ -2,9 +2,10 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,8 @@ from regard.viz.trace import SPECIAL, AttentionTrace
 
 logger = logging.getLogger("regard")
 
+Forcing = Callable[[Decoder[Any], Encoded, Sequence[Sequence[int]]], list[tuple[list[float], Tensor]]]
+"""What makes a decoder write given tokens: `force` or `explain`."""
 LISTED = 32
 """Words for each source word in a fast search."""
 
@@ -107,6 +110,7 @@ class Translator:
         options: DecodingConfig | None = None,
         to: str | None = None,
         look: bool = True,
+        posterior: bool = False,
     ) -> list[Translation]:
         """Translate texts; the result has one translation for each, in order.
 
@@ -114,7 +118,8 @@ class Translator:
         start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
         at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
         space alone has an empty translation. Without `look`, translations do not tell where the model looked, which
-        takes less time. `batch_size` is how many are searched at once: as many as the device likes, unless given.
+        takes less time; with `posterior` they tell where each token came from, as `align` does. `batch_size` is how
+        many are searched at once: as many as the device likes, unless given.
 
         A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
         what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
@@ -163,7 +168,8 @@ class Translator:
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
             for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
                 row = rows[place]
-                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look)
+                best = self._explained(sources[row], best) if posterior else best
+                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look, posterior)
                 yield
 
         writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
@@ -244,7 +250,7 @@ class Translator:
     def score(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end mark last, given those before it."""
         sources, targets = self._encode_pairs(list(pairs))
-        return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, look=False)]
+        return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, partial(force, look=False))]
 
     def align(
         self, pairs: Iterable[Pair], batch_size: int | None = None, posterior: bool = False
@@ -256,10 +262,11 @@ class Translator:
         """
         self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
-        forced = self._force(sources, targets, batch_size, look=True, posterior=posterior)
+        forced = self._force(sources, targets, batch_size, explain if posterior else partial(force, look=True))
+        written = (Hypothesis(target, sum(one[0]), *one) for target, one in zip(targets, forced, strict=True))
         return [
-            trace_of(Hypothesis(target, sum(log_probs), log_probs, weights), self._read(source), self.tokenizers.target)
-            for source, target, (log_probs, weights) in zip(sources, targets, forced, strict=True)
+            trace_of(hypothesis, self._read(source), self.tokenizers.target, posterior=posterior)
+            for source, hypothesis in zip(sources, written, strict=True)
         ]
 
     def check_source(self) -> None:
@@ -326,10 +333,9 @@ class Translator:
         sources: list[list[int]],
         targets: list[list[int]],
         batch_size: int | None,
-        look: bool,
-        posterior: bool = False,
+        run: Forcing,
     ) -> list[tuple[list[float], Tensor]]:
-        """Run the decoder over given targets; return each one's log-probabilities and, to look, its weights.
+        """Run the decoder over given targets; return each one's log-probabilities and weights.
 
         What is kept of it is large: batches are no larger on a GPU.
         """
@@ -339,20 +345,24 @@ class Translator:
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
             with self._ready():
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
-                encoded, wanted = self.model.encode(source, mask), [targets[row] for row in rows]
-                found = explain(decoder, encoded, wanted) if posterior else force(decoder, encoded, wanted, look)
+                found = run(decoder, self.model.encode(source, mask), [targets[row] for row in rows])
             for row, (own, looks) in zip(rows, found, strict=True):
-                forced[row] = (own, looks[..., : len(sources[row])] if look else looks)
+                forced[row] = (own, looks[..., : len(sources[row])])
         return [forced[row] for row in range(len(targets))]
 
+    def _explained(self, source: list[int], written: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Tell where the tokens of hypotheses came from, instead of where the model looked."""
+        forced = self._force([source] * len(written), [one.tokens for one in written], None, explain)
+        return [replace(one, weights=weights) for one, (_, weights) in zip(written, forced, strict=True)]
+
     def _translation(
-        self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool, look: bool
+        self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool, look: bool, posterior: bool
     ) -> Translation:
         """Make the first hypothesis a translation that holds the others."""
         target = self.tokenizers.target
         every = []
         for hypothesis in best:
-            trace = trace_of(hypothesis, self._read(source), target, look)
+            trace = trace_of(hypothesis, self._read(source), target, look, posterior)
             written = target.decode(hypothesis.tokens)
             if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text

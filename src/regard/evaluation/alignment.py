@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.data.pair import Alignment, Links
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.report import Score
 from regard.evaluation.symmetrise import symmetrisations
 from regard.viz.trace import AttentionTrace
@@ -33,10 +33,16 @@ class Reading:
 
     In a Transformer this aligns better, for only then does the query know the token (Chen et al. 2020, Shift-Att).
     """
-    posterior: bool = False
-    """Take where a word came from, told when it is known (see `regard.decoding.posterior`), and not where it looked."""
     symmetrise: str = MERGE
     """How the links of a model of the other direction, where there is one, are merged with these."""
+    posterior: bool = False
+    """Take where a word came from, told when it is known (see `regard.decoding.posterior`), and not where it looked."""
+
+    def __post_init__(self) -> None:
+        if self.shift and self.posterior:
+            raise ConfigError(
+                "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
+            )
 
     def words(self, both: bool = False) -> str:
         """Say how, for a score's signature; `both` where two directions are merged."""

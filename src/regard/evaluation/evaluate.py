@@ -48,6 +48,10 @@ def evaluate(
         raise DataError(f"{data} has no sentence pairs, so there is nothing to evaluate.")
     sources = translator.tokenizers.tag([pair.source for pair in pairs], to)
     pairs = [replace(pair, source=source) for pair, source in zip(pairs, sources, strict=True)]
+    asked = reading is not None or reverse is not None
+    if asked:
+        translator.check_source()
+        _gold(pairs, asked)
     if not translator.model.reads:
         return Report(data, len(pairs), "nothing searched", (perplexity(translator, pairs, batch_size),), (), "")
     options = options or translator.options
@@ -124,10 +128,8 @@ def alignment(
 
     With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says.
     """
-    asked, reading = reading is not None or reverse is not None, reading or Reading()
-    gold = [pair for pair in pairs if pair.alignment is not None]
-    if asked and not gold:
-        raise DataError("There is no gold alignment to judge attention by: give one with --alignments.")
+    asked = reading is not None or reverse is not None
+    gold, reading = _gold(pairs, asked), reading or Reading()
     if not asked and gold and _links(translator, gold[:1], batch_size, reading) is None:
         return []
     found = align(translator, gold, batch_size, reading, reverse)
@@ -135,6 +137,14 @@ def alignment(
     if not any(found or right.sure for found, right in judged):
         return []
     return [alignment_error_rate(judged, reading.words(both=reverse is not None))]
+
+
+def _gold(pairs: Sequence[Pair], asked: bool) -> list[Pair]:
+    """Return the pairs that have a gold alignment; where they are asked for, there must be some."""
+    gold = [pair for pair in pairs if pair.alignment is not None]
+    if asked and not gold:
+        raise DataError("There is no gold alignment to judge attention by: give one with --alignments.")
+    return gold
 
 
 def align(

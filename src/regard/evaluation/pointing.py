@@ -14,6 +14,7 @@ from regard.data.scenes import Scene, on_grid
 from regard.data.scenes.captions import Caption
 from regard.data.scenes.things import SHAPES, plural_of
 from regard.decoding.narrator import Described
+from regard.errors import ConfigError
 from regard.evaluation.alignment import Reading
 from regard.evaluation.report import Score
 from regard.viz.trace import AttentionTrace
@@ -66,6 +67,10 @@ class ScenePointing:
 
     def __init__(self, reading: Reading | None = None) -> None:
         reading = reading or Reading()
+        if reading.posterior:
+            raise ConfigError(
+                "Where a word came from (posterior) is told of models that read texts, not of captioners."
+            )
         self._given = {part: Pointing(reading) for part in ("", *PARTS)}
         self._own = Pointing(reading)
 

@@ -1,11 +1,13 @@
 """The contract between encoders, decoders and everything that searches, trains or looks."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import nn
 
 from regard.attention import Extras
+from regard.errors import ModelError
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -81,6 +83,8 @@ class Taught(NamedTuple):
 class Decoder(nn.Module, ABC, Generic[State]):
     """Searches know only `start`, `step` and the two ways to reorder; training knows only `teach` and `project`.
 
+    Who asks where a word came from needs `alone` beside them.
+
     A `State` is opaque to them. It is never changed in place, so it can be kept, reordered and gone back to.
     """
 
@@ -129,7 +133,7 @@ class Decoder(nn.Module, ABC, Generic[State]):
         It sees that whatever it looks for, in every layer and head; the state is good for one step. Without attention
         it sees what it has always seen.
         """
-        raise NotImplementedError
+        raise ModelError(f"{type(self).__name__} has no `alone`, by which it would tell where a word came from.")
 
     @abstractmethod
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
@@ -152,3 +156,12 @@ def pick(tree: Any, rows: Tensor) -> Any:
         picked = [pick(branch, rows) for branch in tree]
         return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)
     return tree
+
+
+def leaves(tree: Any) -> Iterator[Tensor]:
+    """Yield the tensors of a state."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, tuple):
+        for branch in tree:
+            yield from leaves(branch)

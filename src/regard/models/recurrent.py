@@ -152,7 +152,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         """Forget what can be looked at but for one place: what is seen there is the one fixed vector."""
         if self.attention is None or state.memory is None:
             return self.reorder(state, rows)
-        seen = self.attention.alone(state.memory)[rows, places]
+        seen = self.attention.alone(state.memory, rows, places)
         return self.reorder(state._replace(memory=None), rows)._replace(fixed=seen)
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:

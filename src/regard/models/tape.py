@@ -9,7 +9,7 @@ from regard.attention import Attended, Carry, Memory, build_attention, scores
 from regard.attention.positions import Position, positions
 from regard.attention.score.dot import Dot
 from regard.config import AttentionConfig
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 class TapeAttention(nn.Module):
@@ -77,9 +77,9 @@ class TapeAttention(nn.Module):
         new = self.remember(hidden[:, None], memories[:, None], real, first)
         return new if memory is None else memory.extended(new)
 
-    def alone(self, memory: Memory) -> Float[Tensor, "B S D"]:
-        """Return what is seen of both tapes by who looks at one place alone, for each of them."""
-        seen = self.attention.alone(memory)
+    def alone(self, memory: Memory, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
+        """Return what is seen of both tapes by who looks at one place of one row alone."""
+        seen = self.attention.alone(memory, rows, places)
         return seen if self.W_both is None else self.W_both(seen)
 
     def forward(

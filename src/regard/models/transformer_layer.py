@@ -146,7 +146,7 @@ class DecoderLayer(nn.Module):
         past: Memory | None = pick(state.past, rows)
         if self.attention is None or state.source is None:
             return LayerState(past, None)
-        return LayerState(past, None, seen=self.attention.alone(state.source)[rows, places])
+        return LayerState(past, None, seen=self.attention.alone(state.source, rows, places))
 
     def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: Place, look: bool) -> LayerStepped:
         """Take some steps, the first of them at `position`."""

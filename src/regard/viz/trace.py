@@ -47,6 +47,8 @@ class AttentionTrace:
     """The same for the target tokens."""
     special: frozenset[str] = SPECIAL
     """Tokens that are marks of the model, not text."""
+    posterior: bool = False
+    """Whether weights tell where each target token came from, when it is known, and not where the model looked."""
 
     def __post_init__(self) -> None:
         rows, columns = len(self.target), len(self.source)
@@ -95,7 +97,8 @@ class AttentionTrace:
         ]
         mean = [f"mean of {' × '.join(averaged)}"] if averaged else []
         score = [] if self.score is None else [f"score {self.score:.2f}"]
-        return " · ".join([*score, *chosen, *mean])
+        told = ["posterior"] if self.posterior else []
+        return " · ".join([*score, *told, *chosen, *mean])
 
     def words(self) -> NDArray[np.float32]:
         """Merge tokens to words: columns of one source word are added, rows of one target word averaged.
@@ -184,6 +187,7 @@ class AttentionTrace:
             "source_words": list(self.source_words),
             "target_words": list(self.target_words),
             "special": sorted(self.special),
+            "posterior": self.posterior,
         }
 
     @classmethod
@@ -202,6 +206,7 @@ class AttentionTrace:
                 source_words=tuple(record["source_words"]),
                 target_words=tuple(record["target_words"]),
                 special=frozenset(record["special"]),
+                posterior=record.get("posterior", False),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DisplayError(f"Not a whole attention trace: {type(error).__name__}: {error}.") from error
