@@ -15,6 +15,7 @@ import torch
 
 from regard.data.batching import pad_sources
 from regard.data.vocabulary import BOS
+from regard.decoding.ensemble import EnsembleDecoder
 from regard.errors import ModelError
 from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
@@ -72,7 +73,9 @@ def _told(
     every = asked.nonzero()
     if not len(every):
         return told
-    size = logits.shape[1] + sum(leaf.numel() for leaf in leaves(decoder.alone(state, *every[:1].unbind(dim=1))))
+    members = len(decoder.members) if isinstance(decoder, EnsembleDecoder) else 1
+    one = decoder.alone(state, *every[:1].unbind(dim=1))
+    size = members * logits.shape[1] + sum(leaf.numel() for leaf in leaves(one))
     for rows, places in (some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS // size))):
         step = decoder.step(before[rows], decoder.alone(state, rows, places), look=False)
         told[rows, places] = _log_probs(step.logits, written[rows])
