@@ -13,12 +13,10 @@ same release at once, with another beyond some slack. Less is welcome, and then,
 How often the compiled search multiplies is counted by itself, and tested in `tests/native/test_engine.py`.
 """
 
-import ctypes
 import gc
 import importlib.util
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from unittest import mock
 
@@ -29,15 +27,17 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from launches import Kernels
 from regard import packed
 from regard.config import DecodingConfig, TrainingConfig
 from regard.data.batching import Batch
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.frames import Shape, leaves
+from regard.decoding.frames import Shape
 from regard.decoding.graphs import Graphs
 from regard.decoding.methods import Request
 from regard.decoding.search import search
 from regard.models.build import build_model
+from regard.models.protocol import leaves
 from regard.presets import preset
 from regard.settings import override
 from regard.training.fused_loss import Wanted, output_loss
@@ -249,53 +249,6 @@ def test_logits_become_their_gradient_where_they_stand(smoothing):
 
 
 # -- a search that is recorded ----------------------------------------------------------------------------------------
-
-IDLE = {"view", "_unsafe_view", "t", "transpose", "select", "slice", "unsqueeze", "squeeze", "expand", "detach"}
-IDLE |= {"alias", "unbind", "split", "split_with_sizes", "empty", "empty_like", "new_empty", "as_strided"}
-IDLE |= {"_reshape_alias", "permute", "unflatten", "reshape", "lift_fresh", "numpy_T", "chunk", "flatten"}
-"""Operators that launch nothing."""
-
-
-class Kernels(TorchDispatchMode):
-    """Counts what would be launched on a GPU: all operators but those that compute nothing, and Triton's kernels."""
-
-    def __init__(self, monkeypatch):
-        super().__init__()
-        self.found = Counter()
-        from regard import loops
-        from regard.attention import fused
-        from regard.attention.fused import glance_kernels, step_kernels
-        from regard.attention.fused import kernels as fused_kernels
-        from regard.decoding import frames, kernels, moving, top
-        from regard.layers import gate_kernels, gates
-
-        for module in (fused_kernels, step_kernels, glance_kernels, gate_kernels, kernels):
-            for name, kernel in list(vars(module).items()):
-                if hasattr(kernel, "arg_names"):
-                    monkeypatch.setattr(module, name, Launch(name, kernel.arg_names, self.found))
-        for module in (loops, fused, gates, frames, top, moving):
-            monkeypatch.setattr(module, "runs_kernels", lambda device: True)
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.__name__.split(".")[0]
-        self.found[name] += name not in IDLE
-        return function(*args, **(kwargs or {}))
-
-
-class Launch:
-    """Stands for a kernel, and computes nothing; where others would look up places, it leaves zeros."""
-
-    def __init__(self, name, arguments, found):
-        self.name, self.arguments, self.found = name, arguments, found
-
-    def __getitem__(self, grid):
-        return self
-
-    def __call__(self, *args, **kwargs):
-        self.found[self.name] += 1
-        for name, given in zip(self.arguments, args, strict=False):
-            if name in ("words", "parents", "rows"):
-                ctypes.memset(given.data_ptr(), 0, given.nbytes)
 
 
 def recorded_step(name, beam, monkeypatch):

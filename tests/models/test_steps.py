@@ -5,12 +5,11 @@ The laws are marked `gpu`: `make gpu-test` runs them there. On a CPU the first t
 
 import importlib.util
 import os
-from collections import Counter
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from launches import Kernels
 from regard import loops
 from regard.attention import fused
 from regard.layers import gates
@@ -33,55 +32,6 @@ def test_the_laws_hold_in_the_interpreter(interpret):
 
 
 # -- counted work -----------------------------------------------------------------------------------------------------
-
-VIEWS = {
-    "view",
-    "_unsafe_view",
-    "t",
-    "transpose",
-    "select",
-    "slice",
-    "unsqueeze",
-    "squeeze",
-    "expand",
-    "detach",
-    "alias",
-}
-VIEWS |= {"unbind", "split", "split_with_sizes", "empty", "empty_like", "new_empty", "as_strided", "_reshape_alias"}
-
-
-class Kernels(TorchDispatchMode):
-    """Counts what would be launched on a GPU: all operators but those that compute nothing, and Triton's kernels."""
-
-    def __init__(self, monkeypatch):
-        super().__init__()
-        self.found = Counter()
-        from regard.attention.fused import kernels, step_kernels
-        from regard.layers import gate_kernels
-
-        for module in (kernels, step_kernels, gate_kernels):
-            for name in [name for name, one in vars(module).items() if hasattr(one, "arg_names")]:
-                monkeypatch.setattr(module, name, Launch(name, self.found))
-        for module in (loops, fused, gates):
-            monkeypatch.setattr(module, "runs_kernels", lambda device: True)
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.__name__.split(".")[0]
-        self.found[name] += name not in VIEWS
-        return function(*args, **(kwargs or {}))
-
-
-class Launch:
-    """Stands for a kernel, and computes nothing."""
-
-    def __init__(self, name, found):
-        self.name, self.found = name, found
-
-    def __getitem__(self, grid):
-        return self
-
-    def __call__(self, *args, **kwargs):
-        self.found[self.name] += 1
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton")
