@@ -2,20 +2,22 @@
 
     python bench/cpu_decode.py
     python bench/cpu_decode.py --peers opennmt-py,ctranslate2 --models transformer
-    python bench/cpu_decode.py --peers opennmt-py,ctranslate2 --regard lstm-additive=FOLDER --regard transformer=FOLDER
+    python bench/cpu_decode.py --peers joeynmt,opennmt-py --regard lstm-additive=FOLDER --regard transformer=FOLDER
 
 All translate the 1,000 test sentences of Multi30k (English to German; 14.2 pieces each on average), 64 at a time, by
-greedy search and by beam search, and the first of them one by one. OpenNMT-py and CTranslate2 have regard's weights
-(workers/to_opennmt.py), so that all three write the same; "same, %" is how many translations are those of regard's
-exact search, piece by piece (greedy / beam). The others train models of their own for as many steps as regard
-(--trained) and end where these end: the mean length in pieces (greedy / beam) stands beside the speed, and pieces a
-second. regard's model is trained here too, where --regard MODEL=FOLDER does not name a better one. "BLEU" is
+greedy search and by beam search, and the first of them one by one. Joey NMT, OpenNMT-py and CTranslate2 have regard's
+weights (workers/to_joey.py, to_opennmt.py), so that all write the same; "same, %" is how many translations are those of
+regard's exact search, piece by piece (greedy / beam). eole and Marian train models of their own for as many steps as
+regard (--trained) and end where these end: the mean length in pieces (greedy / beam) stands beside the speed, and
+pieces a second. regard's model is trained here too, where --regard MODEL=FOLDER does not name a better one. "BLEU" is
 sacreBLEU's of the beam search.
 
-Hypotheses are ranked by their probability alone (--length-penalty 0): that is the same in all toolkits. With 1, regard,
-Joey NMT, OpenNMT-py and eole divide its logarithm by (5 + length) / 6 (the last two count the begin mark too), Marian
-and CTranslate2 by the length; and where hypotheses are ranked so, only regard's exact search goes on until no other can
-win. That result is written beside the other one (cpu_decode_penalty.txt).
+Hypotheses are ranked by their probability alone (--length-penalty 0): that is the same in all toolkits, but where one
+reaches the most pieces (40) without an end: regard takes any other that has ended, Joey NMT the more probable one
+(gpu_decode.py says how their searches differ). With 1, regard, Joey NMT, OpenNMT-py and eole divide its logarithm by
+(5 + length) / 6 (the last two count the begin mark too), Marian and CTranslate2 by the length; and where hypotheses are
+ranked so, only regard's exact search goes on until no other can win. That result is written beside the other one
+(cpu_decode_penalty.txt).
 
 regard translates from text to text, as `regard translate` does; all others get and give pieces. "exact" is float32,
 "fast" is `regard translate --fast`. For many sentences CTranslate2 has a worker for each thread, for one sentence all
@@ -30,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -207,28 +209,49 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = options(__doc__, ["joeynmt", "opennmt-py", "eole", "marian", "ctranslate2"])
-    parser.set_defaults(rounds=2)
+def translating(description: str | None, peers: list[str]) -> ArgumentParser:
+    """Return a parser with what the benches of decoding take."""
+    parser = options(description, peers)
     parser.add_argument("--models", default=",".join(MODELS), help="networks: " + ", ".join(MODELS))
     parser.add_argument("--trained", type=int, default=1200, help="steps that the models are trained for")
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--singles", type=int, default=30, help="sentences that are translated one by one")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--length-penalty", type=float, default=0.0, help="its alpha; 0: none")
     parser.add_argument("--enough", type=float, default=60.0, help="seconds after which a turn is not repeated")
     parser.add_argument("--regard", action="append", default=[], metavar="MODEL=FOLDER", help="a model of ours")
-    parser.add_argument("--prepare", action="store_true", help="make environments and train models only")
-    given = parser.parse_args()
+    return parser
+
+
+def settings_of(given: Namespace) -> Settings:
+    """Return what all workers are told."""
     settings = Settings(
         given.cache.resolve(), threads=given.threads, trained=given.trained, beam=given.beam,
         length_penalty=given.length_penalty,
     )  # fmt: skip
-    data, asked, models = prepare_data(settings.cache), split(given.peers), split(given.models)
     for text in given.regard:
         name, _, folder = text.partition("=")
         settings.ours[name] = Path(folder).resolve()
+    return settings
+
+
+def which(given: Namespace, settings: Settings) -> str:
+    """Say which models were measured, and how hypotheses are ranked."""
+    asked = [name for name in split(given.peers) if name in CONVERTED]
+    shared = f"{', '.join(asked)} with regard's weights; " if asked else ""
+    own = "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items())
+    trained = f"Models trained for {given.trained} steps of 64 sentences{own}"
+    return f"{trained}\n{shared}length penalty {given.length_penalty:g}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = translating(__doc__, ["joeynmt", "opennmt-py", "eole", "marian", "ctranslate2"])
+    parser.set_defaults(rounds=2)
+    parser.add_argument("--singles", type=int, default=30, help="sentences that are translated one by one")
+    parser.add_argument("--prepare", action="store_true", help="make environments and train models only")
+    given = parser.parse_args()
+    settings = settings_of(given)
+    data, asked, models = prepare_data(settings.cache), split(given.peers), split(given.models)
     for name in asked:
         environment(settings.cache, PEERS[name])
     chosen = {model: ["regard", *(name for name in MODELS[model] if name in asked)] for model in models}
@@ -247,9 +270,7 @@ def main() -> None:
         [
             f"Translating {given.sentences} sentences on the CPU, {given.threads} threads, up to {given.rounds} turns",
             *(["Seconds are those of the processor: the machine was not ours alone."] if given.clock == "cpu" else []),
-            f"Models trained for {given.trained} steps of 64 sentences"
-            + "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items()),
-            f"{' and '.join(CONVERTED)} have regard's weights; length penalty {given.length_penalty:g}",
+            which(given, settings),
             machine(),
             "",
             table(head, found),

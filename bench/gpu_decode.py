@@ -1,11 +1,21 @@
 """How fast regard and Joey NMT translate on one GPU: 1,000 sentences, greedy and beam search.
 
     python bench/gpu_decode.py --cache carry/bench --peer-folder carry/joeynmt
+    python bench/gpu_decode.py ... --regard lstm-additive=FOLDER --regard transformer=FOLDER
 
-Data and Joey NMT are carried to the GPU's machine as for bench/gpu_train.py (--prepare there). Each toolkit first
-trains its own models there for --trained steps, all at once, so that translations end where the model ends them; their
-mean length, in pieces, stands beside the speed. What is in --made already is not trained again. regard translates from
-text to text, the other from pieces to pieces.
+Data and Joey NMT are carried to the GPU's machine as for bench/gpu_train.py (--prepare there). regard's models are
+trained there for --trained steps, all at once, where --regard MODEL=FOLDER does not name one and --made has none yet.
+Joey NMT has regard's weights (workers/to_joey.py); "same, %" is how many translations are those of regard in batches of
+64, piece by piece (greedy / beam): a GPU's rounding may change a few. regard translates from text to text, the other
+from pieces to pieces.
+
+Hypotheses are ranked by their probability alone (--length-penalty 0), and both then find the same (on a CPU in float32,
+1,000 of 1,000 by greedy search, 1,000 and 999 with beam 5). Their beam searches are not the same one: Joey NMT extends
+hypotheses beyond their end mark too and stops when one has ended in every place of the beam, whatever lies there then;
+regard sets aside what has ended and stops when nothing can beat it. Without a penalty no hypothesis gets better by
+growing, and what Joey NMT leaves undone seldom matters. With 1 both divide by (5 + length) / 6, and for 2 % of the
+LSTM's sentences Joey NMT stops before the better one has ended. Where a hypothesis reaches the most pieces (40) without
+an end, regard takes any other that has ended, Joey NMT the more probable one.
 
 Each is timed with 64 sentences in a batch, and with more: regard with as many as it takes by itself, Joey NMT with
 --many. Ratios are to Joey NMT with the same batch of 64, and of the best to the best. A toolkit that fails is told of
@@ -18,8 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from cpu_decode import Measured, bleu, inputs
-from peers import Settings, Worker, locked, machine, options, prepare_data, say, split, table, train_model, write_result
+from cpu_decode import Measured, bleu, settings_of, texts, translating, which
+from peers import Settings, Worker, locked, machine, prepare_data, say, split, table, train_model, write_result
 
 WAYS = ("greedy", "beam")
 SAME = "64"
@@ -33,25 +43,27 @@ def kinds(name: str, given: Namespace) -> dict[str, dict[str, Any]]:
     return {SAME: {}, str(given.many): {"batch": given.many}}
 
 
-def train_all(names: list[str], models: list[str], settings: Settings) -> set[tuple[str, str]]:
-    """Train all models at once; return those that there are."""
-    every = [(name, model) for model in models for name in names]
+def make_all(names: list[str], models: list[str], settings: Settings) -> dict[str, list[str]]:
+    """Train regard's models, all at once, and give the others their weights; return who has each of them."""
 
-    def made(one: tuple[str, str]) -> bool:
-        try:
-            train_model(settings, *one)
-        except SystemExit as error:
-            say(f"{one[0]} {one[1]} is left out. {error}")
-            return False
-        return True
+    def made(model: str) -> list[str]:
+        there = []
+        for name in names:
+            try:
+                train_model(settings, name, model)
+                there.append(name)
+            except SystemExit as error:
+                say(f"{name} {model} is left out. {error}")
+        return there
 
-    with ThreadPoolExecutor(len(every)) as pool:
-        return {one for one, fine in zip(every, pool.map(made, every), strict=True) if fine}
+    with ThreadPoolExecutor(len(models)) as pool:
+        return dict(zip(models, pool.map(made, models), strict=True))
 
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace, until: float) -> list[Measured]:
     """Start all workers, then let them translate in turns; who fails is out."""
     every: list[Measured] = []
+    lines = {name: texts(settings, name, model)[: given.sentences] for name in names}
     for name in names:
         for kind, more in kinds(name, given).items():
             every.append(Measured(Worker(name, model, "decode", settings, label=kind, **more), kind))
@@ -63,7 +75,7 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace, 
                 if way is None:
                     one.worker.ready()
                 else:
-                    one.turn(way, inputs(settings.cache / "data", one.worker.name, "test")[: given.sentences], given)
+                    one.turn(way, lines[one.worker.name], given)
         except SystemExit as error:
             say(f"{one.worker.name} {model}, batch {one.label}, is left out. {error}")
             every.remove(one)
@@ -90,6 +102,7 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace, 
 
 def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
     """Write what was measured of one network."""
+    first = next((one for one in every if (one.worker.name, one.label) == ("regard", SAME)), None)
     peers = [one for one in every if one.worker.name != "regard"]
 
     def ratio(one: Measured, way: str, of: list[Measured]) -> str:
@@ -107,6 +120,7 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
             str(one.found["beam"]),
             str(len(one.found["beam"].values)),
             f"{one.length('greedy'):.1f} / {one.length('beam'):.1f}",
+            " / ".join(f"{one.same(way, first):.1f}" for way in WAYS) if first else "",
             f"{bleu(data, one.pieces['beam']):.2f}",
             *(ratio(one, way, same if one.label == SAME else []) for way in WAYS),
             *(ratio(one, way, peers) for way in WAYS),
@@ -118,45 +132,39 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
 def main() -> None:
     """Measure and print."""
     began = time.monotonic()
-    parser = options(__doc__, ["joeynmt"])
+    parser = translating(__doc__, ["joeynmt"])
     parser.add_argument("--peer-folder", type=Path, help="where Joey NMT lies unpacked")
     parser.add_argument("--made", type=Path, help="where trained models are kept (in --cache)")
-    parser.add_argument("--models", default="lstm-additive,transformer")
-    parser.add_argument("--trained", type=int, default=400, help="steps that the models are trained for")
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--many", type=int, default=512, help="sentences in a large batch of Joey NMT's")
-    parser.add_argument("--enough", type=float, default=60.0, help="seconds after which a turn is not repeated")
     parser.add_argument("--budget", type=float, default=120.0, help="seconds after which no new round is begun")
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
-    folder = given.peer_folder.resolve() if given.peer_folder else None
-    settings = Settings(
-        given.cache.resolve(), given.device, given.threads, trained=given.trained, beam=given.beam, peer_folder=folder,
-        made=given.made.resolve() if given.made else None,
-    )  # fmt: skip
+    settings = settings_of(given)
+    settings.device = given.device
+    settings.peer_folder = given.peer_folder.resolve() if given.peer_folder else None
+    settings.made = given.made.resolve() if given.made else None
     data, names, models = prepare_data(settings.cache), ["regard", *split(given.peers)], split(given.models)
-    there = train_all(names, models, settings)
+    there = make_all(names, models, settings)
     say(f"Models are there after {time.monotonic() - began:.0f} s")
     found = []
     for number, model in enumerate(models, start=1):
-        own = [name for name in names if (name, model) in there]
         left = given.budget - (time.monotonic() - began)
         until = time.monotonic() + left / (len(models) - number + 1)
-        found += rows(model, measure(model, own, settings, given, until), data)
+        found += rows(model, measure(model, there[model], settings, given, until), data)
     head = ["network", "toolkit", "parameters", "batch", "greedy, /s", f"beam {given.beam}, /s", "turns"]
-    head += ["pieces", "BLEU"]
+    head += ["pieces", "same, %", "BLEU"]
     head += ["× same, greedy", "beam", "× best, greedy", "beam"]
     text = "\n".join(
         [
             f"Translating {given.sentences:,} sentences on {given.device}, up to {given.rounds} turns; "
-            f"{given.trained} steps of training; ratios to Joey NMT",
+            "ratios to Joey NMT",
+            which(given, settings),
             machine(given.device),
             "",
             table(head, found),
         ]
     )
-    write_result("gpu_decode", text, keep=not given.no_results)
+    write_result("gpu_decode_penalty" if given.length_penalty else "gpu_decode", text, keep=not given.no_results)
     say(f"{time.monotonic() - began:.0f} s in all")
 
 

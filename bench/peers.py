@@ -380,15 +380,15 @@ class Worker:
             self.process.wait()
 
 
-CONVERTED = ("opennmt-py", "ctranslate2")
-"""Toolkits that translate with regard's weights."""
+CONVERTED = {"joeynmt": "joey", "opennmt-py": "opennmt", "ctranslate2": "opennmt"}
+"""Toolkits that translate with regard's weights, and as whose checkpoint they read them (workers/to_*.py)."""
 
 
 def model_folder(settings: Settings, name: str, model: str) -> Path:
     """Return where the model lies that a toolkit translates with."""
     if name == "regard" and model in settings.ours:
         return settings.ours[model]
-    kind = "converted" if name in CONVERTED else name
+    kind = f"converted-{CONVERTED[name]}" if name in CONVERTED else name
     return (settings.made or settings.cache / "models") / f"{kind}-{model}-{settings.trained}"
 
 
@@ -397,7 +397,7 @@ def train_model(settings: Settings, name: str, model: str) -> None:
     folder = model_folder(settings, name, model)
     if name in CONVERTED:
         train_model(settings, "regard", model)
-        finish(Worker("regard", model, "convert", settings, into=str(folder)))
+        finish(Worker("regard", model, "convert", settings, into=str(folder), format=CONVERTED[name]))
         return
     if (folder / "done").is_file() or (name == "regard" and model in settings.ours):
         return

@@ -1,4 +1,10 @@
-"""Joey NMT: trains and translates by its own loop, its own batches and its own search."""
+"""Joey NMT: trains and translates by its own loop, its own batches and its own search.
+
+It translates with regard's weights, and the network gets what ours has and no option of Joey's asks for: a bias of the
+output, the epsilon of our norms, and a start of the LSTM from tanh(W h) and tanh(W c) of the encoder's backward
+direction (Joey's starts both from its last states h). None of that takes time worth measuring. No unknown word is
+written (`generate_unk`), as in regard.
+"""
 
 import json
 import sys
@@ -11,15 +17,19 @@ from talk import Boss, Meter, Task, serve, threads, toolkit
 
 MARKS = {"unk_token": "<unk>", "unk_id": 0, "pad_token": "<pad>", "pad_id": 1}
 MARKS |= {"bos_token": "<s>", "bos_id": 2, "eos_token": "</s>", "eos_id": 3}
+EPSILON = 1e-5
+"""Of our norms, as torch has it; Joey's have 1e-6."""
 
 
 def settings(task: Task) -> dict[str, Any]:
     """Say in Joey's terms what is to be trained, and on what."""
     data = Path(task["data"])
+    # A model of ours has its own pieces.
+    words = (Path(task["folder"]) if task["work"] == "decode" else data) / "words.txt"
 
     def side(language: str) -> dict[str, Any]:
         # Texts are cut into pieces already: "word" cuts at spaces.
-        return {"lang": language, "level": "word", "voc_file": str(data / "words.txt"), "lowercase": False}
+        return {"lang": language, "level": "word", "voc_file": str(words), "lowercase": False}
 
     return {
         "name": "bench",
@@ -114,20 +124,54 @@ def train(boss: Boss, task: Task) -> None:
     training.train(rank=0, world_size=1, cfg=settings(task), skip_test=True)
 
 
+def ours(model: Any, task: Task) -> Any:
+    """Put into Joey's network what ours has besides, before our weights are read (to_joey.py)."""
+    import torch
+
+    output = model.decoder.output_layer
+    output.bias = torch.nn.Parameter(torch.zeros(output.out_features))
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = EPSILON
+    if task["model"] != "transformer":
+        start_backwards(model, task["size"])
+    return model
+
+
+def start_backwards(model: Any, size: dict[str, int]) -> None:
+    """Let the LSTM's decoder start from the last state and the last cell of the encoder's backward direction."""
+    import torch
+
+    maps = torch.nn.ModuleList(torch.nn.Linear(size["encoder"], size["decoder"]) for _ in range(2))
+
+    def backward(_: Any, __: Any, found: Any) -> Any:
+        # Joey's encoder hands on the states of both directions side by side, and no cell: it gets these two instead.
+        output, (states, cells) = found
+        return output, (torch.stack([states[1], cells[1]]), cells)
+
+    def begun(last: Any) -> tuple[Any, ...]:
+        return tuple(torch.tanh(own(half)).unsqueeze(0) for own, half in zip(maps, last.chunk(2, dim=-1), strict=True))
+
+    model.encoder.rnn.register_forward_hook(backward)
+    model.decoder.start, model.decoder._init_hidden = maps, begun
+
+
 def decode(boss: Boss, task: Task) -> None:
-    """Translate by Joey's own `predict`."""
+    """Translate by Joey's own `predict`, with regard's weights."""
     config, prediction = toolkit("joeynmt.config"), toolkit("joeynmt.prediction")
     cfg = settings(task)
     args = config.parse_global_args(cfg, rank=0, mode="translate")
     checkpoint = Path(task["folder"]) / "latest.ckpt"
     args = args._replace(test=args.test._replace(load_model=checkpoint))
+    build = prediction.build_model
+    prediction.build_model = lambda *given, **named: ours(build(*given, **named), task)
     model, _, _, data = prediction.prepare(args, rank=0, mode="translate")
 
     def translate(lines: Sequence[str], beam: int) -> list[list[str]]:
         for line in lines:
             data.set_item(line)
         longest, alpha = task["longest"], task["length_penalty"]
-        search = args.test._replace(beam_size=beam, beam_alpha=alpha, max_output_length=longest)
+        search = args.test._replace(beam_size=beam, beam_alpha=alpha, max_output_length=longest, generate_unk=False)
         found = prediction.predict(
             model=model,
             data=data,

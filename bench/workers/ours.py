@@ -12,7 +12,7 @@ from typing import Any
 from talk import Boss, Meter, Task, serve, threads
 
 from regard.config import Config
-from regard.data.vocabulary import EOS, MARKS
+from regard.data.vocabulary import MARKS
 
 LOGGED = {"cpu": 1, "cuda": 20}
 """Steps after which numbers are read; a GPU has to be waited for, as it has to be by who looks at them."""
@@ -112,9 +112,9 @@ def train(boss: Boss, task: Task) -> None:
 
 
 def convert(boss: Boss, task: Task) -> None:
-    """Write the model as a checkpoint of OpenNMT-py, and the test sentences in the model's own pieces."""
-    import torch
-    from to_opennmt import checkpoint
+    """Write the model as another toolkit's, and the test sentences in the model's own pieces."""
+    import to_joey
+    import to_opennmt
 
     import regard
     from regard.models.seq2seq import Seq2Seq
@@ -129,11 +129,10 @@ def convert(boss: Boss, task: Task) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pieces = source.pieces(range(len(MARKS), source.size))
-    torch.save(checkpoint(translator.model, pieces, task["size"]), folder / "model.pt")
     lines = (Path(task["data"]) / "test.en").read_text(encoding="utf-8").splitlines()
-    # regard reads the end mark too.
-    cut = [" ".join([*source.pieces(ids), MARKS[EOS]]) + "\n" for ids in source.encode_all(lines)]
-    (folder / "test.en").write_text("".join(cut), encoding="utf-8")
+    cut = [source.pieces(ids) for ids in source.encode_all(lines)]
+    write = {"joey": to_joey.write, "opennmt": to_opennmt.write}[task["format"]]
+    write(folder, translator.model, pieces, task["size"], cut)
 
 
 def decode(boss: Boss, task: Task) -> None:

@@ -7,12 +7,14 @@ weights of our start lie in the checkpoint under "start", and the worker puts bo
 """
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.data.vocabulary import EOS
 from regard.models.seq2seq import Seq2Seq
 
 MARKS = ("<blank>", "<unk>", "<s>", "</s>")
@@ -40,9 +42,16 @@ TRAINED = {"dropout": 0.0, "freeze_word_vecs_enc": False, "freeze_word_vecs_dec"
 Weights = dict[str, Tensor]
 
 
+def write(folder: Path, model: Seq2Seq, pieces: list[str], size: dict[str, Any], lines: list[list[str]]) -> None:
+    """Write a model, and the test sentences: regard reads the end mark too, which OpenNMT-py does not add."""
+    torch.save(checkpoint(model, pieces, size), folder / "model.pt")
+    text = "".join(" ".join([*line, MARKS[EOS]]) + "\n" for line in lines)
+    (folder / "test.en").write_text(text, encoding="utf-8")
+
+
 def checkpoint(model: Seq2Seq, pieces: list[str], size: dict[str, Any]) -> dict[str, Any]:
     """Return what OpenNMT-py would have saved; `pieces` are those of the vocabulary that follow the marks."""
-    weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+    weights = weights_of(model)
     is_transformer = "layers" in size
     words = [*MARKS, *pieces]
     made = {
@@ -53,15 +62,30 @@ def checkpoint(model: Seq2Seq, pieces: list[str], size: dict[str, Any]) -> dict[
     }
     if not is_transformer:
         made["start"] = dict(part(weights, "decoder.bridge.W_s"))
-    if weights:
-        raise SystemExit(f"OpenNMT-py's network has no place for {', '.join(weights)}.")
+    nothing_left(weights, "OpenNMT-py")
     return made
+
+
+def weights_of(model: Seq2Seq) -> Weights:
+    """Return a model's weights, to be taken out one by one."""
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+
+def nothing_left(weights: Weights, toolkit: str) -> None:
+    """See that all weights have been taken."""
+    if weights:
+        raise SystemExit(f"{toolkit}'s network has no place for {', '.join(weights)}.")
 
 
 def part(weights: Weights, name: str) -> Iterator[tuple[str, Tensor]]:
     """Take out the weights of a part, by their names in it."""
     for key in [key for key in weights if key.startswith(f"{name}.")]:
         yield key.removeprefix(f"{name}."), weights.pop(key)
+
+
+def renamed(weights: Weights, parts: Mapping[str, str]) -> Weights:
+    """Take out the weights of parts, ours by name, and give them another's names."""
+    return {f"{theirs}.{name}": weight for ours, theirs in parts.items() for name, weight in part(weights, ours)}
 
 
 def transformer_options(size: dict[str, Any]) -> Namespace:
@@ -110,7 +134,7 @@ def waves(model: Seq2Seq) -> Tensor:
     table = model.source_embedding
     assert table is not None
     assert table.position is not None
-    return table.position.embed(torch.zeros(1, POSITIONS, table.embedding_dim), 0).transpose(0, 1)
+    return table.position.embed(torch.zeros(1, POSITIONS, table.embedding_dim), 0)
 
 
 def transformer(weights: Weights, layers: int, positions: Tensor) -> Weights:
@@ -118,8 +142,8 @@ def transformer(weights: Weights, layers: int, positions: Tensor) -> Weights:
     found = {
         f"encoder.{TABLE}": weights.pop("source_embedding.weight"),
         f"decoder.{TABLE}": weights.pop("decoder.embedding.weight"),
-        f"encoder.{WAVES}": positions,
-        f"decoder.{WAVES}": positions,
+        f"encoder.{WAVES}": positions.transpose(0, 1),
+        f"decoder.{WAVES}": positions.transpose(0, 1),
     }
     parts = {"encoder.norm": "encoder.layer_norm", "decoder.norm": "decoder.layer_norm"}
     for layer in range(layers):
@@ -128,9 +152,7 @@ def transformer(weights: Weights, layers: int, positions: Tensor) -> Weights:
             ("decoder.stack", "decoder.transformer_layers"),
         ):
             parts |= {f"{ours}.{layer}.{own}": f"{theirs}.{layer}.{their}" for own, their in LAYER.items()}
-    for ours, theirs in parts.items():
-        found |= {f"{theirs}.{name}": weight for name, weight in part(weights, ours)}
-    return found
+    return found | renamed(weights, parts)
 
 
 def lstm(weights: Weights) -> Weights:
