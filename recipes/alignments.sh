@@ -4,7 +4,8 @@
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2]]
 # Luong's looks and the Transformer's are read off as they are, one step later (--shift), and with hindsight (--posterior).
 # What Luong's models of both directions tell with hindsight of the training text, merged, then guides models that are
-# trained anew: one look of Luong's, one of four heads, one head of a Transformer.
+# trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides all
+# of them once more.
 set -e
 out=${1:-models/alignments}
 [ $# -gt 0 ] && shift
@@ -33,6 +34,26 @@ judge() { # what is said of it, what the folders start with, a variant, then opt
   regard evaluate "$there" --source "$out/data/gold.de" --target "$out/data/gold.en" \
     --alignments "$out/data/gold.de-en.talp" --beam 1 --reverse-model "$back" "$@"
 }
+link() { # what the links are called, what the folders start with, a variant, then options of regard align
+  links=$out/data/$1 there=$out/$2de-en/models/$3 back=$out/$2en-de/models/$3
+  shift 3
+  [ -e "$links.en-de" ] && return
+  regard align "$there" --reverse-model "$back" --batch 256 "$@" \
+    --source "$out/data/train.de" --target "$out/data/train.en" > "$links.de-en"
+  sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links.de-en" > "$links.part"
+  mv "$links.part" "$links.en-de"
+}
+guide() { # what the links are called, what the folders of who learns from them start with, then options of regard compare
+  links=$out/data/$1 pupils=$2
+  shift 2
+  for direction in de-en en-de; do
+    learn $direction alignments_guided.toml "$out/$pupils$direction" --alignments "$links.$direction" "$@"
+  done
+  judge "Luong's, one look, guided" $pupils one-look
+  judge "Luong's, one look, guided, with hindsight" $pupils one-look --posterior
+  judge "Luong's, four heads, the first guided, the step after" $pupils four-heads --head 0 --shift
+  judge "Transformer, guided, the step after" $pupils transformer --layer 2 --head 0 --shift
+}
 for direction in de-en en-de; do
   learn $direction alignments.toml "$out/$direction" "$@"
 done
@@ -40,17 +61,7 @@ judge "Luong's global dot" "" global-dot
 judge "Luong's global dot, with hindsight" "" global-dot --posterior
 judge "Transformer, lowest layer, the step after" "" transformer --layer 0 --shift
 judge "Transformer, with hindsight" "" transformer --posterior
-links=$out/data/luong
-if [ ! -e "$links.en-de" ]; then
-  regard align "$out/de-en/models/global-dot" --reverse-model "$out/en-de/models/global-dot" --posterior --batch 256 \
-    --source "$out/data/train.de" --target "$out/data/train.en" > "$links.de-en"
-  sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links.de-en" > "$links.part"
-  mv "$links.part" "$links.en-de"
-fi
-for direction in de-en en-de; do
-  learn $direction alignments_guided.toml "$out/guided-$direction" --alignments "$links.$direction" "$@"
-done
-judge "Luong's, one look, guided" guided- one-look
-judge "Luong's, one look, guided, with hindsight" guided- one-look --posterior
-judge "Luong's, four heads, the first guided, the step after" guided- four-heads --head 0 --shift
-judge "Transformer, guided, the step after" guided- transformer --layer 2 --head 0 --shift
+link luong "" global-dot --posterior
+guide luong guided- "$@"
+link transformers guided- transformer --layer 2 --head 0 --shift
+guide transformers again- "$@"
