@@ -1,4 +1,4 @@
-"""How fast regard and Joey NMT train Bahdanau's system (H = 1000) on one GPU, from text to weights: tokens a second.
+"""How fast regard and Joey NMT train Bahdanau's system (H = 1000) on one GPU: tokens a second of a training under way.
 
 The GPU's machine needs torch, numpy, sentencepiece, sacrebleu and matplotlib, and no network: data and toolkit are made
 elsewhere and carried there.
@@ -8,17 +8,37 @@ elsewhere and carried there.
 
 Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
 so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
-take turns. Counted are target tokens without padding, the end mark included. A toolkit that fails is told of and left
-out; after --budget seconds no new round is begun.
+take turns. What comes before is off the clock: reading the text, and the first steps (--warmup; of regard --recording,
+in which graphs are recorded). Counted are target tokens without padding, the end mark included. A toolkit that fails is
+told of and left out; after --budget seconds no new round is begun.
+
+With --whole STEPS each of them then trains a model from nothing, alone, and all is on the clock: from the start of the
+process over reading the text (regard cuts it into pieces, the other is given pieces), recording and every step to the
+weights on the disk.
 """
 
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cpu_train import Measured
-from peers import Settings, Worker, carry, locked, machine, options, prepare_data, say, split, table, write_result
+from peers import (
+    Settings,
+    Worker,
+    carry,
+    finish,
+    locked,
+    machine,
+    options,
+    prepare_data,
+    say,
+    split,
+    table,
+    write_result,
+)
 
 KINDS: dict[str, dict[str, dict[str, Any]]] = {
     "regard": {kind: {"set": [f"training.precision={kind}"]} for kind in ("float32", "tf32", "bfloat16")},
@@ -66,6 +86,35 @@ def measure(names: list[str], settings: Settings, given: Namespace) -> list[tupl
             measured.worker.close()
 
 
+def whole(every: list[tuple[str, Measured]], settings: Settings, given: Namespace) -> list[list[str]]:
+    """Let each train a model from its start to its end, alone; the ratio is to Joey NMT at its fastest."""
+    took: dict[tuple[str, str], tuple[float, float]] = {}
+    for kind, one in every:
+        name = one.worker.name
+        more = {**KINDS[name][kind], "steps": given.whole, "label": f"{kind}-whole"}
+        began = time.perf_counter()
+        try:
+            with locked(), TemporaryDirectory() as folder:
+                finish(Worker(name, given.model, "train", replace(settings, made=Path(folder)), **more))
+        except SystemExit as error:
+            say(f"{name} {kind} is left out. {error}")
+            continue
+        seconds = time.perf_counter() - began
+        took[name, kind] = seconds, given.whole * one.tokens / one.steps / seconds
+        say(f"{name} {kind} took {seconds:.1f} s")
+    peers = [rate for (name, _), (_, rate) in took.items() if name != "regard"]
+    return [
+        [
+            name,
+            kind,
+            f"{seconds:,.1f}",
+            f"{rate:,.0f}",
+            f"{rate / max(peers):.2f}" if peers and name == "regard" else "",
+        ]
+        for (name, kind), (seconds, rate) in took.items()
+    ]
+
+
 def rows(every: list[tuple[str, Measured]]) -> list[list[str]]:
     """Write what was measured; the ratio is to Joey NMT at its fastest."""
     peers = [one.rate for _, one in every if one.worker.name != "regard"]
@@ -94,6 +143,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="how long a turn takes")
     parser.add_argument("--warmup", type=int, default=30, help="steps off the clock")
     parser.add_argument("--recording", type=int, default=400, help="the same for regard, which records graphs in them")
+    parser.add_argument("--whole", type=int, default=0, help="steps of a training that is timed as a whole; 0: none")
     parser.add_argument("--budget", type=float, default=100.0, help="seconds after which no new round is begun")
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
@@ -105,7 +155,8 @@ def main() -> None:
         assert settings.peer_folder, "--prepare makes --peer-folder: say where"
         carry(settings.peer_folder)
         return
-    found = rows(measure(["regard", *split(given.peers)], settings, given))
+    every = measure(["regard", *split(given.peers)], settings, given)
+    found = rows(every)
     head = ["toolkit", "precision", "parameters", "tokens/s", "turns", "tokens/step", "ms/step", "× Joey NMT"]
     text = "\n".join(
         [
@@ -115,7 +166,11 @@ def main() -> None:
             table(head, found),
         ]
     )
-    write_result(f"gpu_train_{given.model}", text, keep=not given.no_results)
+    if given.whole:
+        head = ["toolkit", "precision", "seconds", "tokens/s", "× Joey NMT"]
+        told = f"{given.whole:,} steps from the start of the process to the weights on the disk, once each"
+        text += f"\n\n{told}\n\n{table(head, whole(every, settings, given))}"
+    write_result(f"gpu_train_{given.model}", text, keep=not given.no_results and given.device == "cuda")
 
 
 if __name__ == "__main__":
