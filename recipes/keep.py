@@ -2,8 +2,9 @@
 
 python3 recipes/keep.py recipes/results/deep.json models/deep/results.json [MORE results.json]
 
-Of each training: its name and seed, the settings that are not its preset's, steps, seconds, and all scores with what
-made them. Paths, which differ from machine to machine, become names of files.
+Of each training: its name and seed, the settings that are not its preset's, steps, seconds, the best validation (its
+step and score), all scores with what made them, and how likely chance alone makes the difference to the baseline.
+Paths, which differ from machine to machine, become names of files.
 """
 
 import json
@@ -42,11 +43,13 @@ def changed(config: Mapping[str, Any]) -> dict[str, Any]:
 def one(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a training."""
     scores = {name: [round(score["value"], 4), score["made_by"]] for name, score in run["scores"].items()}
+    chance = run["measures"].get("p")
     return {
         **{name: run.get(name) for name in ("name", "seed", "at_once")},
-        **{name: run["training"].get(name) for name in ("steps", "seconds", "best_step")},
+        **{name: run["training"].get(name) for name in ("steps", "seconds", "best_step", "best_score")},
         "preset": run["config"]["preset"],
         "set": changed(run["config"]),
+        **({} if chance is None else {"p": round(chance, 4)}),
         "search": run.get("search"),
         "scores": scores,
     }
@@ -59,6 +62,7 @@ def kept(path: Path) -> dict[str, Any]:
         **{name: found[name] for name in ("format", "made", "command", "budget")},
         "machine": {name: found["machine"][name] for name in MACHINE if name in found["machine"]},
         "test": found["test"]["name"],
+        "baseline": found["baseline"],
         "runs": [one(run) for variant in found["variants"] for run in variant["runs"] if run["state"] == "finished"],
     }
 
