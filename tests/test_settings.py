@@ -156,6 +156,16 @@ def test_attention_can_be_taken_away_and_given_back():
     assert override(wide, ["model.attention.score=dot"]).model.attention == AttentionConfig(score="dot", width=99)
 
 
+def test_a_group_that_was_taken_away_is_not_given_back_in_the_same_breath():
+    away, back = "model.attention=none", "model.attention.score=dot"
+    with pytest.raises(ConfigError) as caught:
+        override(Config(), [away, "seed=3", back])
+    assert str(caught.value) == f"{away} and {back} contradict each other: leave one of them out."
+    assert override(Config(), [back, away]).model.attention is None
+    given = override(Config(), [away, 'model.attention={score="dot"}', "model.attention.width=3"])
+    assert given.model.attention == AttentionConfig(score="dot", width=3)
+
+
 def test_an_override_changes_nothing_else():
     changed = override(preset("luong2015"), ["model.encoder.layers=3"])
     assert differences(preset("luong2015"), changed) == ["model.encoder.layers: 4 → 3"]
@@ -170,9 +180,19 @@ SHOWS_ALL = "(regard list settings shows all)"
         ("training.epochs", "'training.epochs' sets nothing: write NAME=VALUE, such as training.epochs=3."),
         ("=3", "'=3' sets nothing: write NAME=VALUE, such as training.epochs=3."),
         ("", "'' sets nothing: write NAME=VALUE, such as training.epochs=3."),
-        ("model.droput=0.1", f"Unknown setting 'model.droput'. Did you mean 'dropout'? {SHOWS_ALL}"),
+        ("model.droput=0.1", f"Unknown setting 'model.droput'. Did you mean 'model.dropout'? {SHOWS_ALL}"),
         ("trainning.epochs=1", f"Unknown setting 'trainning'. Did you mean 'training'? {SHOWS_ALL}"),
-        ("model.encoder.wdth=1", f"Unknown setting 'model.encoder.wdth'. Did you mean 'width'? {SHOWS_ALL}"),
+        (
+            "model.encoder.wdth=1",
+            f"Unknown setting 'model.encoder.wdth'. Did you mean 'model.encoder.width'? {SHOWS_ALL}",
+        ),
+        ("training.seed=-1", f"Unknown setting 'training.seed'. Did you mean 'seed'? {SHOWS_ALL}"),
+        (
+            "model.decoder.dropout=0",
+            f"Unknown setting 'model.decoder.dropout'. Did you mean 'model.dropout'? {SHOWS_ALL}",
+        ),
+        ("model.atention.score=dot", f"Unknown setting 'model.atention'. Did you mean 'model.attention'? {SHOWS_ALL}"),
+        ("decoder.width=3", f"Unknown setting 'decoder'. Did you mean 'model.decoder'? {SHOWS_ALL}"),
         ("epochs=3", f"Unknown setting 'epochs'. Did you mean 'training.epochs'? {SHOWS_ALL}"),
         ("model.beam=3", f"Unknown setting 'model.beam'. Did you mean 'decoding.beam'? {SHOWS_ALL}"),
         ("model.xyzzy=3", f"Unknown setting 'model.xyzzy'. {SHOWS_ALL}"),
@@ -208,7 +228,10 @@ def test_assigning_a_value_is_overriding_with_its_text():
     ("content", "message"),
     [
         (b"model = [", "{path} is not valid TOML: Invalid value (at end of document)."),
-        (b"[model]\ndroput = 0.1\n", f"{{path}}: Unknown setting 'model.droput'. Did you mean 'dropout'? {SHOWS_ALL}"),
+        (
+            b"[model]\ndroput = 0.1\n",
+            f"{{path}}: Unknown setting 'model.droput'. Did you mean 'model.dropout'? {SHOWS_ALL}",
+        ),
         (b"seed = 'x'\n", "{path}: seed wants a whole number, got 'x'."),
         (b"model = 3\n", "{path}: model is a group of settings, got 3."),
     ],

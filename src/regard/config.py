@@ -400,13 +400,13 @@ class DecodingConfig:
     mbr_metric: str = "chrf"
     """mbr: what says how alike two samples are: regard list utilities."""
     seed: int = 1
-    """sample, mbr: what is drawn comes from it and from the text alone."""
+    """sample, mbr: what is drawn comes from it and from the text (or picture) alone."""
     ensemble: str = "arithmetic"
     """Mean of several models: arithmetic (of probabilities), or geometric (of log-probabilities, normalised again)."""
     precision: str = "float32"
     """beam, on a CPU: float32, or bfloat16 or int8, which are faster where the CPU multiplies so (regard doctor)."""
     shortlist: int = 0
-    """Words considered for each source word, by what training saw go with it, beside the most frequent; 0 for all."""
+    """Words considered for each source word (64 at most), as training saw them, beside the most frequent; 0 for all."""
 
 
 @dataclass(frozen=True)

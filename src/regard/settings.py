@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Config
-from regard.errors import ConfigError, did_you_mean
+from regard.errors import ConfigError
 
 NONE = "none"
 """How an absent part (`model.attention = "none"`) is written."""
@@ -57,8 +57,7 @@ def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C 
     for name, value in values.items():
         full = f"{path}.{name}" if path else name
         if name not in hints:
-            hint = did_you_mean(name, hints) or _elsewhere(name)
-            raise ConfigError(f"Unknown setting {full!r}.{hint} (regard list settings shows all)")
+            raise ConfigError(f"Unknown setting {full!r}.{_hint(full)} (regard list settings shows all)")
         given[name] = _parse(hints[name], value, full, None if base is None else getattr(base, name))
     return kind(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
 
@@ -92,6 +91,7 @@ def toml_value(value: Any) -> str:
 
 def override(config: Config, assignments: Iterable[str]) -> Config:
     """Apply `training.epochs=3` and the like; values are read as TOML where that works, as text otherwise."""
+    absent: set[str] = set()
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip():
@@ -100,6 +100,10 @@ def override(config: Config, assignments: Iterable[str]) -> Config:
         if not isinstance(value, list | str) and name.strip() in _lists():
             value = [text.strip()]  # as it was typed: a number would lose the last zero of 0.10
         config = assign(config, name.strip(), value)
+        group = next((group for group in absent if name.strip().startswith(f"{group}.")), None)
+        if group is not None:
+            raise ConfigError(f"{group}={NONE} and {assignment} contradict each other: leave one of them out.")
+        absent = absent | {name.strip()} if value == NONE else absent - {name.strip()}
     return config
 
 
@@ -147,11 +151,25 @@ def _dataclass_in(hint: Any) -> type | None:
     return next((option for option in options if isinstance(option, type) and dataclasses.is_dataclass(option)), None)
 
 
-def _elsewhere(name: str) -> str:
-    """Return a hint for a setting that was named without its group, such as `epochs` for `training.epochs`."""
-    full = {setting.name.rpartition(".")[2]: setting.name for setting in reversed(list(describe()))}
-    near = get_close_matches(name.rpartition(".")[2], full, n=1, cutoff=0.8)
-    return f" Did you mean {full[near[0]]!r}?" if near else ""
+def _hint(full: str) -> str:
+    """Suggest a name with the same last part (`epochs`: `training.epochs`), else one alike beside it, or elsewhere."""
+    group, _, last = full.rpartition(".")
+    parts = {*full.split(".")}
+    every = sorted(_all_names(), key=lambda name: (-len(parts & {*name.split(".")}), name.count(".")))  # nearest first
+    beside = [name for name in every if name.rpartition(".")[0] == group]
+    for names, cutoff in ((every, 1.0), (beside, 0.6), (every, 0.8)):
+        by_last = {name.rpartition(".")[2]: name for name in reversed(names)}
+        near = get_close_matches(last, by_last, n=1, cutoff=cutoff)
+        if near:
+            return f" Did you mean {by_last[near[0]]!r}?"
+    return ""
+
+
+@functools.cache
+def _all_names() -> list[str]:
+    """Name all settings and the groups that they are in."""
+    names = [setting.name.split(".") for setting in describe()]
+    return list(dict.fromkeys(".".join(parts[: end + 1]) for parts in names for end in range(len(parts))))
 
 
 def _parse(hint: Any, value: Any, name: str, base: Any) -> Any:

@@ -82,6 +82,11 @@ def test_check_reads_all_and_sums_up(regard, here):
         "  source: 4 words, 2.0 a line, at most 3\n"
         "  target: 3 words, 1.5 a line, at most 2\n"
     )
+    assert regard("data", "a.tsv", "--check", "--size", "1").out == (
+        "a.tsv: 1 pair, 0 with a gold alignment\n"
+        "  source: 3 words, 3.0 a line, at most 3\n"
+        "  target: 1 word, 1.0 a line, at most 1\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,13 @@ DAMAGES = {
         write("config.toml", b"model = ["),
         "{model}/config.toml is not valid TOML: Invalid value (at end of document).",
     ),
+    "empty settings": (
+        truncate("config.toml", 0),
+        "{model}/config.toml is empty. Copy the model folder again, or train anew.",
+    ),
     "settings of a later release": (
         replace("dropout =", "droppout ="),
-        "{model}/config.toml: Unknown setting 'model.droppout'. Did you mean 'dropout'? "
+        "{model}/config.toml: Unknown setting 'model.droppout'. Did you mean 'model.dropout'? "
         "(regard list settings shows all)",
     ),
     "settings without sense": (
@@ -106,7 +110,10 @@ def test_a_damaged_folder_is_told_in_one_message(regard, refused, model, corpus,
 
 def test_not_a_folder_at_all(refused, here):
     (here / "file").write_text("mine")
-    assert refused("translate", "file") == ("There is no model folder file: train one with regard train … --out file.")
+    said = "file is a file, not a model folder: give a folder that regard train --out has made."
+    assert refused("attend", "file", "a text") == said
+    said = "file is a file: give a model folder, and texts by standard input (regard translate MODEL < file)."
+    assert refused("translate", "file") == said
     assert refused("translate", ".") == ". is not a model folder: it has no config.toml."
 
 

@@ -160,7 +160,7 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
         (("--data", "dates", "--config", "c.toml"), "c.toml cannot be read: No such file or directory."),
         (
             ("--data", "dates", "--set", "training.epoch=3"),
-            "Unknown setting 'training.epoch'. Did you mean 'epochs'? (regard list settings shows all)",
+            "Unknown setting 'training.epoch'. Did you mean 'training.epochs'? (regard list settings shows all)",
         ),
         (
             ("--data", "dates", "--set", "training.epochs"),

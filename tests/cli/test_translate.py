@@ -177,7 +177,10 @@ def test_every_method_is_at_hand(regard, trained, changes):
     ("changes", "message"),
     [
         (("method=greedy",), "No decoding method named 'greedy'. (regard list methods shows all)"),
-        (("metod=beam",), "Unknown setting 'decoding.metod'. Did you mean 'method'? (regard list settings shows all)"),
+        (
+            ("metod=beam",),
+            "Unknown setting 'decoding.metod'. Did you mean 'decoding.method'? (regard list settings shows all)",
+        ),
         (("top_p=2",), "decoding.top_p is 2.0; it must be above 0 and at most 1 (1 for all tokens)."),
         (("samples=few",), "decoding.samples wants a whole number, got 'few'."),
     ],

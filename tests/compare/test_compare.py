@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.compare import Variant, scoring, work
@@ -15,6 +16,8 @@ from regard.compare.tables import settings_table
 from regard.compare.variants import Terms
 from regard.config import EncoderConfig
 from regard.data.corpus import open_corpus
+from regard.data.tokenizers import Tokenizers
+from regard.decoding.shortlist import Shortlist
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError, TrainingError
 from regard.evaluation.evaluate import evaluate
@@ -72,6 +75,18 @@ def test_another_search_is_another_scoring_but_no_training(copy, make, untrainab
     assert "Scoring look" in said
     assert "Scoring blind" not in said
     assert found["look"].runs[0].evaluation.search.startswith("greedy search")
+
+
+def test_a_search_with_a_shortlist_is_scored_too(copy, make, untrainable):
+    look = copy / "models" / "look"
+    sizes = Tokenizers.load(look)
+    every = np.arange(4, sizes.target.size, dtype=np.int32)
+    Shortlist(np.full((sizes.source.size, 64), 5, np.int32), every, sizes.joint).save(look)
+    few = Variant("look", assign(make.config, "decoding.shortlist", 2))
+    found, _ = make.run(copy, few, make.plain("blind"))
+    run = found["look"].runs[0]
+    assert run.record.state == FINISHED, run.record.reason
+    assert "shortlist" in run.evaluation.search
 
 
 def test_changed_settings_are_refused_with_what_changed(copy, make, untrainable):

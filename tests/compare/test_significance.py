@@ -61,3 +61,9 @@ def test_two_that_wrote_the_same_do_not_differ():
     assert found["twin"].difference == 0
     assert found["twin"].p == 1
     assert not found["twin"].significant
+
+
+def test_two_that_score_the_same_do_not_differ():
+    systems = {"one": ["x y z w"] * 9, "other": ["k l m"] * 9}
+    found, _ = paired_bootstrap("one", systems, ["a b c d"] * 9)
+    assert (found["other"].difference, found["other"].p) == (0, 1)

@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
                                                             "'cho2014-small'? (regard list presets and regard list "
                                                             "visions show all)"),
         (Request((Entry("x", "cho2014-small", set=("model.droput=1",)),), ("copy",)),
-         "Variant 'x': Unknown setting 'model.droput'. Did you mean 'dropout'? (regard list settings shows all)"),
+         "Variant 'x': Unknown setting 'model.droput'. Did you mean 'model.dropout'? (regard list settings shows all)"),
         (Request((TWO[0], TWO[0]), ("copy",)), "There are two variants 'a': give each a name of its own."),
         (Request((TWO[0], Entry("A", "cho2014-small")), ("copy",)),
          "There are two variants 'A': give each a name of its own."),

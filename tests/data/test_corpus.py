@@ -337,6 +337,13 @@ class TestWrong:
         )
         assert message("revrse:200").endswith("Did you mean 'reverse'?")
 
+    @pytest.mark.parametrize("given", ["scenes", "scenes:5", "fashion-mnist"])
+    def test_pictures(self, given):
+        assert message(given) == (
+            f"{given} has pictures, and texts are read here: give files or one of copy, dates, phrasebook, reverse, or "
+            "take a model that reads pictures (regard list visions)."
+        )
+
     def test_a_folder(self):
         Path("data").mkdir()
         assert message("data", "data") == "data is a folder, not a file. Give the files in it."

@@ -155,6 +155,19 @@ def test_where_words_came_from_is_told_by_all_members_together(mean):
     assert together(blind, blind).align(pairs, posterior=True)[0].weights.shape[0] == 0
 
 
+def test_given_options_say_the_mean_wherever_they_are_taken():
+    members = [make(seed=seed) for seed in range(3)]
+    geometric, pairs = DecodingConfig(ensemble="geometric"), [Pair("the red dress", "la robe rouge")]
+    own, given = together(*members, options=geometric), together(*members)
+    assert own.score(pairs) != given.score(pairs)
+    assert own.score(pairs) == given.score(pairs, options=geometric)
+    every = own.align(pairs, posterior=True), given.align(pairs, posterior=True, options=geometric)
+    np.testing.assert_array_equal(*(trace.weights for (trace,) in every))
+    texts = ["the red dress is old"]
+    told = own.translate(texts, posterior=True), given.translate(texts, posterior=True, options=geometric)
+    np.testing.assert_array_equal(*(found.attention.weights for (found,) in told))
+
+
 def test_an_ensemble_of_models_that_are_wrong_in_different_places_is_better_than_each():
     """Two oracles that are sure of the right token at every other step only."""
     right = [4, 5, 4, 5, EOS]

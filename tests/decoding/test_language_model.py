@@ -90,6 +90,18 @@ def test_the_longest_text_is_what_it_was_trained_on():
     assert written(max_length=3) == 3
 
 
+def test_a_text_may_fill_the_places_that_there_are_but_not_more():
+    places = replace(GPT, positions="learned", self_attention=replace(GPT.self_attention, longest=4))
+    model = language_model(places)
+    assert model.translate(["la robe rouge est"])[0].text == "la robe rouge est"
+    with pytest.raises(ConfigError) as error:
+        model.translate(["le", "la robe rouge est vieille"])
+    assert str(error.value) == (
+        "A prefix, or a text that is to be continued, has 5 tokens but the model has learned only 4 places: "
+        "shorten it to 4 tokens or fewer."
+    )
+
+
 def test_a_long_text_is_warned_about(caplog):
     with caplog.at_level(logging.WARNING, "regard"):
         language_model(longest=3).translate(["la la la la", "le"], beam=1)
@@ -147,6 +159,18 @@ def test_it_looks_back_at_its_own_text(config, layers, heads, first):
     sums = trace.weights.sum(axis=-1)
     assert sums[:, :, 1:] == pytest.approx(1, abs=1e-5)
     assert sums[:, :, 0] == pytest.approx(first, abs=1e-5)
+
+
+def test_heads_of_several_that_differ_are_averaged():
+    four = replace(GPT, self_attention=replace(GPT.self_attention, heads=4))
+    members = [language_model(GPT, seed=0), language_model(four, seed=1)]
+    together = Translator(Ensemble([m.model for m in members]), members[0].tokenizers)
+    trace = look_back(together, "la robe noir")
+    assert trace.weights.shape == (4, 1, 4, 4)
+    alone = [look_back(member, "la robe noir").weights.mean(axis=1, keepdims=True) for member in members]
+    np.testing.assert_allclose(trace.weights, np.concatenate(alone), atol=1e-6)
+    same_heads = Translator(Ensemble([members[0].model, language_model(GPT, seed=2).model]), members[0].tokenizers)
+    assert look_back(same_heads, "la robe noir").weights.shape == (4, 2, 4, 4)
 
 
 def test_one_without_attention_has_no_looks():

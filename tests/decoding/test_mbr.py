@@ -162,6 +162,11 @@ def test_what_cannot_be_done_is_refused(changes, n_best, message):
             1,
             "beam 5, length penalty 1, coverage penalty 0, at least 3 tokens, unknown words replaced",
         ),
+        (
+            DecodingConfig(max_ratio=0.1),
+            1,
+            "beam 5, length penalty 1, coverage penalty 0, at most 0.1 tokens for each source token and ten",
+        ),
     ],
 )
 def test_a_search_is_told_in_words(options, members, words):

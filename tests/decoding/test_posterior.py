@@ -208,6 +208,13 @@ def test_what_is_written_is_explained_token_by_token(name, options):
     assert AttentionTrace.from_json(told.attention.to_json()).posterior
 
 
+def test_who_asks_where_words_came_from_asks_for_looks():
+    translator = make(SYSTEMS["transformer"])
+    looked, told = (translator.translate(["a b"], posterior=True, look=look)[0].attention for look in (True, False))
+    assert looked.words().size
+    np.testing.assert_array_equal(told.words(), looked.words())
+
+
 def test_a_target_beyond_the_places_that_there_are_is_told():
     system = SYSTEMS["transformer"]
     few = replace(system.self_attention, longest=4)

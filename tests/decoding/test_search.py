@@ -248,6 +248,12 @@ def test_a_token_the_model_rules_out_is_not_an_error_until_it_is_forced():
         ({"min_length": -1}, {}, "decoding.min_length is -1; it must be at least 0."),
         ({"max_length": -2}, {}, "decoding.max_length is -2; it must be at least 0."),
         (
+            {"shortlist": 65},
+            {},
+            "decoding.shortlist is 65; it must be from 0 (for all words) to 64, as many as training keeps for each "
+            "source word.",
+        ),
+        (
             {"min_length": 8, "max_length": 5},
             {},
             "decoding.min_length is 8 but decoding.max_length is 5: the fewest tokens cannot be more than the most.",

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Pair
 from regard.data.tokenizers import Characters, Tokenizers, Words
+from regard.data.tokenizers.subwords import BytePairs, Unigram
 from regard.data.vocabulary import EOS, UNK
 from regard.decoding.batches import batches
 from regard.decoding.folders import find_device
@@ -191,6 +192,20 @@ def test_no_more_is_written_than_there_are_positions():
     assert len(found.tokens) == 6
 
 
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_a_prefix_may_fill_the_places_that_there_are_but_not_more(method):
+    translator = make(replace(MODEL, positions="learned", self_attention=AttentionConfig(longest=6)))
+    options = DecodingConfig(method=method)
+    (found,) = translator.translate(["a cat"], prefix=["la robe rouge est vieille un"], options=options)
+    assert found.tokens == ("la", "robe", "rouge", "est", "vieille", "un")
+    with pytest.raises(ConfigError) as error:
+        translator.translate(["a cat"], prefix=["la robe rouge est vieille un chat"], options=options)
+    assert str(error.value) == (
+        "A prefix, or a text that is to be continued, has 7 tokens but the model has learned only 6 places: "
+        "shorten it to 6 tokens or fewer."
+    )
+
+
 def test_long_texts_are_read_to_their_end_and_warned_about(caplog):
     translator = make(longest=20)
     long = " ".join(["cat"] * 150)
@@ -263,6 +278,16 @@ def test_a_folder_gives_the_same_translator_back(tmp_path):
         assert one.score == other.score
 
 
+def test_a_model_that_is_loaded_in_inference_mode_translates(tmp_path):
+    """Its weights do not count their changes."""
+    translator = make()
+    write_folder(tmp_path, translator, Config(model=MODEL))
+    with torch.inference_mode():
+        loaded = Translator.load(tmp_path)
+    for one, other in zip(translator.translate(TEXTS), loaded.translate(TEXTS), strict=True):
+        assert (one.text, one.score) == (other.text, other.score)
+
+
 def test_a_folder_that_is_none_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r"is not a model folder: it has no config\.toml"):
         Translator.load(tmp_path)
@@ -300,3 +325,18 @@ def test_half_a_character_is_refused():
     with pytest.raises(DataError) as caught:
         make().translate(["a", "b \ud800"])
     assert str(caught.value) == "Text 2 holds half a character (a lone surrogate): 'b \\ud800'."
+
+
+@pytest.mark.parametrize("kind", [BytePairs, Unigram])
+def test_pieces_are_read_without_the_spaces_around_and_written_without_control_characters(kind):
+    pieces = kind.train(["the red dress is old", "a cat is red and old"] * 9, vocabulary=290)
+    translator = make(tokenizers=Tokenizers(pieces, pieces))
+    plain, spaced = translator.translate(["the red dress", " the red dress\t "])
+    same(plain, spaced)
+    assert plain.attention.source == spaced.attention.source
+    with torch.no_grad():
+        translator.model.decoder.output.bias[list(pieces.control_ids)] = 50.0
+    assert len(pieces.control_ids) == 30  # of 33, without tab, line feed and carriage return
+    drawn = translator.translate(TEXTS, options=DecodingConfig(method="sample"), n_best=9)
+    every = [one.text for best in drawn for one in (best, *best.n_best)]
+    assert not any(ord(char) < 32 and char not in "\t\n\r" for text in every for char in text)

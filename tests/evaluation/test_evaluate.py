@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import sacrebleu
@@ -10,6 +11,7 @@ import torch
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Alignment, Pair
 from regard.data.tokenizers import Tagged, Tokenizers, Words
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import Reading, alignment_error_rate, links, merged
@@ -26,14 +28,23 @@ PAIRS = [
 ]
 
 
+MODEL = ModelConfig(
+    embedding=5,
+    encoder=EncoderConfig(width=7),
+    decoder=DecoderConfig(width=11, readout_width=3),
+    attention=AttentionConfig(width=2),
+)
+LANGUAGE_MODEL = ModelConfig(
+    embedding=5,
+    encoder=EncoderConfig(kind="none"),
+    attention=None,
+    decoder=DecoderConfig(kind="luong", cell="lstm", width=11, readout="none"),
+)
+
+
 def make(attention=True):
     torch.manual_seed(3)
-    config = ModelConfig(
-        embedding=5,
-        encoder=EncoderConfig(width=7),
-        decoder=DecoderConfig(width=11, readout_width=3),
-        attention=AttentionConfig(width=2) if attention else None,
-    )
+    config = MODEL if attention else replace(MODEL, attention=None)
     return Translator(build_model(config, WORDS.size, WORDS.size), Tokenizers(WORDS, WORDS))
 
 
@@ -94,6 +105,20 @@ def test_perplexity_is_by_hand_that_of_the_forced_log_probabilities():
     assert score.value == pytest.approx(math.exp(-sum(log_probs) / len(log_probs)), rel=1e-5)
     assert score.count == sum(len(pair.target.split()) + 1 for pair in PAIRS)
     assert score.made_by == "per token, words vocabulary of 9, end mark counted, forced decoding"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_perplexity_is_of_the_options_that_are_given(reads):
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        models.append(build_model(MODEL if reads else LANGUAGE_MODEL, WORDS.size, WORDS.size))
+        torch.nn.init.normal_(models[-1].decoder.output.weight)
+    geometric = DecodingConfig(ensemble="geometric", max_length=9)
+    given, own = (Translator(Ensemble(models), Tokenizers(WORDS, WORDS), options) for options in (None, geometric))
+    expected = evaluate(own, PAIRS)["perplexity"].value
+    assert evaluate(given, PAIRS, options=geometric)["perplexity"].value == expected
+    assert perplexity(given, PAIRS).value != pytest.approx(expected)
 
 
 def test_perplexity_of_a_model_that_knows_nothing_is_the_size_of_the_vocabulary():
@@ -222,9 +247,7 @@ def test_a_model_of_several_languages_is_told_which():
 
 def test_a_language_model_has_a_perplexity_alone():
     torch.manual_seed(3)
-    config = ModelConfig(embedding=5, encoder=EncoderConfig(kind="none"), attention=None,
-                         decoder=DecoderConfig(kind="luong", cell="lstm", width=11, readout="none"))  # fmt: skip
-    translator = Translator(build_model(config, WORDS.size, WORDS.size), Tokenizers(WORDS, WORDS))
+    translator = Translator(build_model(LANGUAGE_MODEL, WORDS.size, WORDS.size), Tokenizers(WORDS, WORDS))
     report = evaluate(translator, [Pair("", pair.target) for pair in PAIRS], data="texts")
     assert [score.name for score in report.scores] == ["perplexity"]
     assert next(report.lines()) == "texts: 4 sentences, nothing searched"

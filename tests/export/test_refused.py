@@ -1,5 +1,6 @@
 """What cannot be exported, or not there, is refused with one message, and nothing is left behind."""
 
+import errno
 import sys
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_an_old_export_is_replaced_only_by_one_that_is_right(folders, export, tm
     assert said.endswith(" Nothing was written.")
     assert (out / "export.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_full_disk_is_told_with_the_name_of_what_was_written(folders, export, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("regard.export.model._save", full)
+    with pytest.raises(OSError, match="No space left") as raised:
+        export(folders["classify"], tmp_path / "out")
+    assert raised.value.filename == str(tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_loop_over_the_source(make_folder, export, tmp_path):

@@ -6,7 +6,10 @@ they find the same, unless a search in float64 has seen two that are nearer to e
 
 import copy
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,6 +252,33 @@ def test_threads_change_nothing(threads, monkeypatch):
     ]
 
 
+CROWDED = """
+import resource, torch
+from test_engine import *
+
+model = make(KNOWN["conditional, gru, additive"])
+engine, begun, stack = Engine(model.decoder), start(model), resource.getrlimit(resource.RLIMIT_STACK)[0]
+
+def found(threads):
+    torch.get_num_threads = lambda: threads
+    return search_natively(engine, [begun], DecodingConfig(), [Request(BOS, EOS, BANNED)])
+
+alone, pages = found(1), int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 5 * stack // 2,) * 2)
+check_same(alone, found(16))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are set as Linux has them")
+def test_where_there_is_room_for_few_threads_these_do_all():
+    """In a process of its own, with stacks so large that two fit."""
+    command = f"ulimit -s {1 << 19} || exit 77; exec '{sys.executable}' -c '{CROWDED}'"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=Path(__file__).parent)
+    if ended.returncode == 77:
+        pytest.skip("stacks may not be that large here")
+    assert ended.returncode == 0, ended.stderr
+
+
 @pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer, additive look"])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_helpers_change_nothing(name, precision, monkeypatch):
@@ -391,7 +421,7 @@ def test_a_precision_that_is_not_followed_is_told_of_once(caplog):
     for _ in range(2):
         engines.find(make(KNOWN["transformer"]), options, 0, 10)
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("decoding.precision=int8 is not followed: ")
+    assert caplog.messages[0].startswith("decoding.precision=int8 (for --fast) is not followed: ")
     assert Engines().find(make(KNOWN["transformer"]), DecodingConfig(coverage_penalty=0.2), 0, 10) is None
     assert len(caplog.messages) == 1
 
@@ -403,6 +433,15 @@ def test_an_engine_is_kept_until_weights_change():
     with torch.no_grad():
         model.decoder.output.bias.add_(1.0)
     assert engines.find(model, DecodingConfig(), 0, 10) is not engine
+
+
+def test_weights_made_in_inference_mode_have_an_engine_that_is_kept():
+    with torch.inference_mode():
+        model = make(KNOWN["transformer"])
+    engines = Engines()
+    engine = engines.find(model, DecodingConfig(), 0, 10)
+    assert engine is not None
+    assert engines.find(model, DecodingConfig(), 0, 10) is engine
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

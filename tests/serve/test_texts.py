@@ -96,6 +96,11 @@ def test_each_mistake_has_one_message(client):
     )
     assert half.status_code == 422
     assert half.json() == {"error": "Text 1 has half a surrogate pair in it, which is no valid text."}
+    latin = client.post(
+        "/api/translate", content=b'{"texts": ["\xe9t\xe9"]}', headers={"Content-Type": "application/json"}
+    )
+    assert latin.status_code == 400
+    assert latin.json() == {"error": "The body is not valid UTF-8 (byte 12): send JSON in UTF-8."}
     form = client.post("/api/translate", data={"texts": "a"})
     assert (form.status_code, form.json()["error"][:22]) == (415, "The body must be JSON,")
     assert client.get("/api/translate").status_code == 405

@@ -89,6 +89,9 @@ def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
     np.testing.assert_allclose(found[0].look(0).sum(), 1, rtol=1e-5)
     alone = narrator.describe(pixels[1:2], beam=2)
     assert alone[0].text == found[1].text
+    drawn = replace(narrator.options, method="sample", temperature=2.0)
+    first, second = narrator.describe(pixels[[1, 1]], options=drawn)
+    assert first.text == second.text == narrator.describe(pixels[:2], options=drawn)[1].text
 
 
 def test_regions_are_learned_from_with_the_settings_that_fit_them(features, tmp_path):

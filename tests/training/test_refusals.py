@@ -1,20 +1,31 @@
 """What a run refuses, in its exact words."""
 
+import json
 import math
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tiny_run
 import torch
 from tiny_run import Killed, Listener, changed, contents, install, killed, settings, train
 
+from regard.compare.variants import read_request, resolve
 from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
+from regard.presets import presets
+from regard.presets.vision import any_preset, visions
 from regard.settings import override
-from regard.training import loop
+from regard.training import checks, loop
 from regard.training.checks import check
 from regard.training.resume import locked
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+TRANSFORMER = (
+    *("model.decoder.kind=transformer", "model.decoder.readout=maxout", "model.attention.project=true"),
+    *("model.embedding=12", "model.decoder.width=12"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -212,13 +223,33 @@ def test_a_damaged_checkpoint_is_gone_back_behind(tmp_path, file, damage):
     whole = contents(tmp_path / "run")
     path = tmp_path / "run" / "state" / "step-00000003" / file
     spoil(path, damage)
-    if (file, damage) == ("place.json", "flipped"):
-        return  # a flipped bit may leave JSON that reads well: files are checked by digest, their record is not
     listener = Listener()
     train(settings(epochs=1), tmp_path / "run", resume=True, reporter=listener)
     assert listener.messages[0].startswith(f"Going back to the checkpoint before: {path} ")
     assert listener.messages[1] == "Going on after step 2 (epoch 1)."
     assert contents(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize(("old", "new"), [('"step": 3', '"step": 2'), ('"batch": 5', '"batch": 4')])
+def test_a_record_that_reads_well_but_is_not_what_was_written_is_noticed(tmp_path, old, new):
+    train(settings(epochs=1), tmp_path / "run")
+    whole, path = contents(tmp_path / "run"), tmp_path / "run" / "state" / "step-00000003" / "place.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    listener = Listener()
+    train(settings(epochs=1), tmp_path / "run", resume=True, reporter=listener)
+    assert listener.messages[0] == (
+        f"Going back to the checkpoint before: {path} is damaged: its content is not what was written."
+    )
+    assert contents(tmp_path / "run") == whole
+
+
+def test_a_record_without_a_digest_is_still_held_to_its_folder_s_step(begun):
+    path = begun / "state" / "step-00000002" / "place.json"
+    record = json.loads(path.read_text())
+    del record["digest"]
+    record["place"]["step"] = 3
+    path.write_text(json.dumps(record))
+    assert f"{path} is damaged: " in refusal(TrainingError, settings(), begun, resume=True)
 
 
 def spoil(path, damage):
@@ -357,6 +388,40 @@ def test_a_full_disk(tmp_path, monkeypatch):
             "training.r_drop=0.",
         ),
         (
+            ["model.dropout=0", "training.r_drop=1", "model.attention=none", "model.decoder.context_dropout=0.5"],
+            "training.r_drop is 1.0, but there is no dropout, so that two passes are the same: set model.dropout, or "
+            "training.r_drop=0.",
+        ),
+        (
+            [*TRANSFORMER, "model.dropout=0", "training.r_drop=5", "model.decoder.context_dropout=0.5"],
+            "training.r_drop is 5.0, but there is no dropout, so that two passes are the same: set model.dropout, or "
+            "training.r_drop=0.",
+        ),
+        (
+            ["training.weight_decay=0.01"],
+            "training.weight_decay is 0.01, which training.optimizer=adam does not read: take adamw or sgd, or set "
+            "training.weight_decay=0.",
+        ),
+        (
+            ["training.momentum=0.9"],
+            "training.momentum is 0.9, which training.optimizer=adam does not read: take sgd, or set "
+            "training.momentum=0.",
+        ),
+        *(
+            (
+                [*TRANSFORMER, f"model.decoder.{name}={value}"],
+                f"model.decoder.{name} is {value}, which recurrent decoders alone read, and model.decoder.kind is "
+                f"transformer: set model.decoder.{name}={usual}, the default{instead}.",
+            )
+            for name, value, usual, instead in (
+                ("residual", "true", "false", ""),
+                ("readout", "tanh", "maxout", ""),
+                ("start", "mean", "last", ""),
+                ("context_dropout", "0.5", "0.0", "; model.dropout is a transformer's rate"),
+                ("output_dropout", "0.0", "-1.0", "; model.dropout is a transformer's rate"),
+            )
+        ),
+        (
             ["model.attention=none", "training.guided=0.5"],
             "training.guided is 0.5, but model.attention is none, so there are no looks to guide: set it to 0.",
         ),
@@ -378,3 +443,29 @@ def test_a_full_disk(tmp_path, monkeypatch):
 def test_a_model_that_cannot_be_built_is_refused_before_anything_is_made(tmp_path, changes, message):
     assert refusal(ConfigError, override(settings(), changes), tmp_path / "run") == message
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_began_with_a_setting_without_effect_goes_on(tmp_path, monkeypatch):
+    """As earlier versions let it begin, and as it could not without."""
+    config = settings(epochs=1, weight_decay=0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(checks, "_check_effects", lambda config: None)
+        with pytest.raises(Killed):
+            train(config, tmp_path / "run", reporter=Listener(3, killed))
+    assert train(config, tmp_path / "run", resume=True).steps == 3
+
+
+@pytest.mark.parametrize("name", [*presets, *visions])
+def test_every_preset_can_be_followed(name):
+    check(with_data(any_preset(name)))
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_can_be_followed(path):
+    for variant in resolve(replace(read_request(path), data=("given later",)))[0]:
+        check(with_data(variant.config))
+
+
+def with_data(config):
+    corpus = "copy" if config.model.image is None else "scenes"
+    return replace(config, data=replace(config.data, train=(corpus,), valid=()))

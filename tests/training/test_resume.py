@@ -1,18 +1,22 @@
 """An interrupted run that is resumed ends with the same files, bit for bit, as one that was not."""
 
 import itertools
+import json
 import os
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tiny_run
 import torch
 from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
 from regard.config import TrainingConfig
-from regard.settings import read_toml
-from regard.training import checks
+from regard.settings import read_toml, to_toml
+from regard.training import checks, loop
+from regard.training.checkpoint import Name, Saved
+from regard.training.resume import drawn_in_few_shapes
 
 STEPS = 9
 
@@ -233,3 +237,55 @@ def test_bfloat16_resumes_too(tmp_path):
         train(config, tmp_path / "part", reporter=Listener(3, killed))
     train(config, tmp_path / "part", resume=True)
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+@pytest.fixture
+def by_device(monkeypatch):
+    """Batches that depend on the device as real ones do; return what makes this device pass for a GPU, or not."""
+
+    def opened(config, folder, sources, reporter, few_shapes):
+        def order(epoch):
+            rows = np.concatenate(tiny_run.order(epoch))
+            return [rows[at : at + 2] for at in range(0, 15, 2)] if few_shapes else tiny_run.order(epoch)
+
+        return None, replace(tiny_run.MATERIAL, order=order, decoding=config.decoding)
+
+    monkeypatch.setattr(loop, "open_material", opened)
+    return lambda gpu: monkeypatch.setattr(loop, "records_steps", lambda settings, device: gpu)
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_on_another_device_a_run_keeps_to_its_batches(tmp_path, by_device, gpu):
+    by_device(gpu)
+    config = settings(PLAIN)
+    train(config, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(config, tmp_path / "part", reporter=Listener(3, killed))
+    by_device(not gpu)
+    train(config, tmp_path / "part", resume=True)
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
+    """It has no digest of its record, and does not tell how its batches were drawn."""
+    train(settings(PLAIN), tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(settings(PLAIN), tmp_path / "part", reporter=Listener(5, killed))
+    path = tmp_path / "part" / "state" / "step-00000004" / "place.json"
+    record = json.loads(path.read_text())
+    del record["digest"], record["place"]["few_shapes"]
+    path.write_text(json.dumps(record))
+    listener = Listener()
+    train(settings(PLAIN), tmp_path / "part", resume=True, reporter=listener)
+    assert listener.messages[0] == "Going on after step 4 (epoch 2)."
+    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("asked", "here", "drawn"),
+    [("cpu", "cuda", False), ("cuda", "cpu", True), ("auto", "cpu", False), ("auto", "cuda", True)],
+)
+def test_where_no_checkpoint_tells_how_batches_were_drawn_the_device_does(tmp_path, asked, here, drawn):
+    (tmp_path / "config.toml").write_text(to_toml(settings(device=asked)))
+    saved = Saved(tmp_path, Name(3, scheduled=True), {"step": 3}, {})
+    assert drawn_in_few_shapes(saved, torch.device(here)) == drawn

@@ -143,7 +143,7 @@ def contents(folder):
         if path.name == "metrics.jsonl":
             found[name] = [without_timings(json.loads(line)) for line in path.read_text().splitlines()]
         elif path.name == "place.json":
-            found[name] = without_timings(json.loads(path.read_text()))
+            found[name] = without_timings(json.loads(path.read_text()) | {"digest": "of all, times too"})
         elif path.is_file():
             found[name] = path.read_bytes()
     return found

@@ -9,7 +9,7 @@ from torch import nn
 from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig
 from regard.errors import ModelError
 from regard.vision.build import build_classifier
-from regard.vision.explain import grad_cam, laid_over, rolled_out, rollout
+from regard.vision.explain import grad_cam, rolled_out, rollout
 
 HEADS = AttentionConfig("scaled-dot", heads=3, project=True)
 RESNET = ImageConfig("resnet", size=12, width=24, units=1)
@@ -109,14 +109,3 @@ def test_rollout_wants_layers():
         rolled_out(classifier(RESNET), images(2, 3, 12, 12))
     message = "Attention rollout wants a model whose cells look at each other: model.image.layers is 0."
     assert str(caught.value) == message
-
-
-def test_a_picture_of_cells_is_laid_over_an_image():
-    cells = torch.zeros(2, 3, 5)
-    cells[0, 1, 3] = 7.0
-    wide = laid_over(cells, (12, 20))
-    assert wide.shape == (2, 12, 20)
-    assert wide[0].max() == 1
-    row, column = divmod(int(wide[0].argmax()), 20)
-    assert (row // 4, column // 4) == (1, 3)
-    assert (wide[1] == 0).all(), "nothing stays nothing"

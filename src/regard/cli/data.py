@@ -91,11 +91,12 @@ def data(
 
 
 def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json: bool, check: bool) -> None:
+    from regard.data.regions import counted
     from regard.data.scenes import export
 
     if out is not None:
         count = export.export(scenes, out)
-        print(f"{out}: {count:,} pictures, captions.tsv, questions.tsv, scenes.jsonl", file=sys.stderr)
+        print(f"{out}: {counted(count, 'picture')}, captions.tsv, questions.tsv, scenes.jsonl", file=sys.stderr)
     elif check:
         print(export.summary(name, scenes))
     else:
@@ -143,15 +144,18 @@ class _Side:
 
 
 def _summary(name: str, pairs: "Iterable[Pair]", paired: bool) -> str:
+    from regard.data.regions import counted
+
     count, aligned, sides = 0, 0, {"source": _Side(), "target": _Side()}
     for pair in pairs:
         count += 1
         aligned += pair.alignment is not None
         sides["source"].add(pair.source)
         sides["target"].add(pair.target)
-    lines = [f"{name}: {count:,} pairs, {aligned:,} with a gold alignment" if paired else f"{name}: {count:,} texts"]
+    gold = f", {aligned:,} with a gold alignment" if paired else ""
+    lines = [f"{name}: {counted(count, 'pair' if paired else 'text')}{gold}"]
     for side, found in sides.items():
         if paired or side == "target":
-            told = f"{found.words:,} words, {found.words / count:.1f} a line, at most {found.longest:,}"
+            told = f"{counted(found.words, 'word')}, {found.words / count:.1f} a line, at most {found.longest:,}"
             lines.append(f"  {side if paired else 'text'}: {told}")
     return "\n".join(lines)

@@ -90,6 +90,7 @@ def evaluate(
     if not parts:
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
     from regard.data.corpus import for_model, open_corpus
+    from regard.data.regions import counted
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
     from regard.models.store import open_folder
@@ -144,7 +145,7 @@ def evaluate(
         typer.echo(f"Wrote {translations}", err=True)
     if plot is not None:
         series = {model.resolve().name: [(bin.label, bin.bleu) for bin in report.by_length if bin.bleu is not None]}
-        for note in by_length(series, plot, title=f"{corpus.name}, {report.sentences:,} sentences"):
+        for note in by_length(series, plot, title=f"{corpus.name}, {counted(report.sentences, 'sentence')}"):
             typer.echo(f"regard: {note}", err=True)
         typer.echo(f"Wrote {plot}", err=True)
 

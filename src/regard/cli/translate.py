@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Batch, Beam, Device, Fast, Model, Search, To, With, check_at_least, search_options
+from regard.errors import ModelError
 
 
 def translate(
@@ -28,6 +29,10 @@ def translate(
     continues each line instead, also an empty one.
     """
     check_at_least(1, beam=beam, n_best=n_best, batch=batch)
+    if model.is_file():
+        raise ModelError(
+            f"{model} is a file: give a model folder, and texts by standard input (regard translate MODEL < {model})."
+        )
     from regard.decoding.lines import as_they_come
     from regard.decoding.translator import Translator
 
@@ -45,5 +50,5 @@ def translate(
                 print(best.text)
             else:
                 for other in (best, *best.n_best):
-                    print(f"{lines.first + number}\t{other.score:.4f}\t{other.text}")
+                    print(lines.first + number, f"{other.score:.4f}", other.text.replace("\t", " "), sep="\t")
         sys.stdout.flush()

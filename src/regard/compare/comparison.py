@@ -96,14 +96,14 @@ def compare(
     check(variants, terms)
     test = find_test(variants, terms)
     for variant in variants:
-        check_config(variant.config)
+        check_config(variant.config, resume=folder.is_dir())
     subject = find_subject(test, variants[0].config, terms)
     made = make_jobs(variants, terms, test, subject.examples)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         places = _claim(folder, made, overwrite)
-        _work(places, made, jobs, tell, reporter)
-        rows, signature = _collect(variants, terms, made, places, subject.references)
+        _work(places, jobs, tell, reporter)
+        rows, signature = _collect(variants, terms, places, subject.references)
         findings = Findings(rows, test, subject.name, subject.examples, signature, subject.right, command)
         notes = write_report(folder, findings)
     return Comparison(folder, findings, tuple(notes))
@@ -135,9 +135,7 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
     return places
 
 
-def _work(
-    places: Sequence[Place], made: Sequence[Job], jobs: int, say: Callable[[str], None], reporter: Reporter | None
-) -> None:
+def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:
     """Do what is left to do."""
     left = []
     for place in places:
@@ -169,7 +167,7 @@ def _work(
 
 
 def _collect(
-    variants: Sequence[Variant], terms: Terms, made: Sequence[Job], places: Sequence[Place], references: References
+    variants: Sequence[Variant], terms: Terms, places: Sequence[Place], references: References
 ) -> tuple[tuple[Row, ...], str]:
     """Read what was found, and measure every variant against the baseline."""
     baseline = terms.baseline or default_baseline(variants)

@@ -123,7 +123,7 @@ def _of_texts(folder: Path, job: Job) -> dict[str, Any]:
     corpus = job.test.open()
     loaded = Translator.load(folder, job.config.training.device)
     options = search_options(folder, job)
-    translator = Timed(loaded.model, loaded.tokenizers, options, loaded.longest)
+    translator = Timed(loaded.model, loaded.tokenizers, options, loaded.longest, loaded.shortlist)
     reads = translator.model.reads
     pairs = list(for_model(corpus, reads))
     if reads:

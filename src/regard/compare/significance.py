@@ -42,7 +42,7 @@ def paired_bootstrap(
     """Test the cased BLEU (13a) of each system against the baseline's, on the same lines; also return the signature.
 
     Where a line has several references it is a picture's: BLEU is then of words that white space separates.
-    Differs from sacreBLEU in one case: a system that wrote exactly what the baseline wrote has p = 1, not 1/1001.
+    Differs from sacreBLEU in one case: a system that scores exactly what the baseline does has p = 1, not 1/1001.
     """
     ordered: list[tuple[str, Sequence[str]]] = [(baseline, list(systems[baseline]))]
     ordered += [(name, list(lines)) for name, lines in systems.items() if name != baseline]
@@ -54,9 +54,8 @@ def paired_bootstrap(
     signatures, found = test()
     results = [result for result in found["BLEU"] if isinstance(result, Result)]
     tested = {}
-    for (name, lines), result in zip(ordered, results, strict=True):
+    for (name, _), result in zip(ordered, results, strict=True):
         difference = None if name == baseline else float(result.score - results[0].score)
-        same = lines == ordered[0][1]
-        p = None if difference is None else 1.0 if same else float(result.p_value or 0.0)
+        p = None if difference is None else 1.0 if difference == 0 else float(result.p_value or 0.0)
         tested[name] = Tested(float(result.score), float(result.ci or 0.0), difference, p)
     return {name: tested[name] for name in systems}, str(signatures["BLEU"])

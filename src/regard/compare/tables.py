@@ -105,7 +105,7 @@ def _cell(column: Measured, row: Row, best: float | None) -> Cell:
     if stat is None:
         return Cell(NONE)
     if column.measure == "p":
-        return Cell(_significance(row, stat), stat.mean)
+        return Cell(_significance(stat), stat.mean)
     text = column.show(stat.mean)
     margin = _margin(column, row, stat)
     if margin is not None:
@@ -124,7 +124,7 @@ def _margin(column: Measured, row: Row, stat: Stat) -> float | None:
     return run.tested.interval if main and run.tested is not None and len(row.finished) == 1 else None
 
 
-def _significance(row: Row, stat: Stat) -> str:
+def _significance(stat: Stat) -> str:
     if len(stat.values) == 1:
         return f"{stat.mean:.3f}{'*' if stat.mean < LEVEL else ' '}"
     return f"{sum(value < LEVEL for value in stat.values)} of {len(stat.values)}"

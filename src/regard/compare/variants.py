@@ -127,7 +127,7 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
         chosen = any_preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
         chosen = _on_terms(chosen, request)
         try:
-            variants.append(Variant(name, override(chosen, (*request.set, *entry.set))))
+            variants.append(Variant(name, override(override(chosen, request.set), entry.set)))
         except ConfigError as error:
             raise ConfigError(f"Variant {name!r}: {error}") from None
     terms = Terms(request.test, request.seeds, request.minutes, request.baseline, request.sentences)

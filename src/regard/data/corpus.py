@@ -205,6 +205,11 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
     if name in corpora:
         return _open_embedded(given, name, details, split, seed)
     if given != STDIN and not os.path.lexists(given) and not Path(given).suffix and os.sep not in given:
+        if name in pictured:
+            raise DataError(
+                f"{given} has pictures, and texts are read here: give files or one of {', '.join(sorted(corpora))}, or "
+                "take a model that reads pictures (regard list visions)."
+            )
         hint = did_you_mean(name, (*corpora, *pictured)) or did_you_mean(given, sorted(os.listdir()))
         raise DataError(
             f"No corpus {given!r}: neither a file nor one of {', '.join(sorted((*corpora, *pictured)))}.{hint}"

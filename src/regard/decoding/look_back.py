@@ -18,7 +18,8 @@ from regard.viz.trace import AttentionTrace
 def look_back(translator: Translator, text: str) -> AttentionTrace:
     """Return where a language model looks while it is made to write a text: at each token, at which before it.
 
-    A layer of the trace is one of its looks at its own past. A model that has none has no layers.
+    A layer of the trace is one of its looks at its own past. A model that has none has no layers. Where the layers of
+    several models do not have the same number of heads, each layer's heads are averaged to one.
     """
     if translator.model.reads:
         raise ModelError("This model reads a source, and looks at that: it is no language model.")
@@ -27,6 +28,8 @@ def look_back(translator: Translator, text: str) -> AttentionTrace:
     with watched(translator.model) as looks:
         (log_probs,) = translator.score([Pair("", text)])
     layers = [_rows(own, len(written)) for own in looks.values()]
+    if len({layer.shape[1] for layer in layers}) > 1:
+        layers = [layer.mean(dim=1, keepdim=True) for layer in layers]
     weights = torch.stack(layers, dim=1) if layers else torch.zeros(len(written), 0, 0, len(written))
     before = [BOS, *written[:-1]]
     read = Read(target.pieces(before), target.words(before))

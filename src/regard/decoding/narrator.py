@@ -15,6 +15,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.folders import open_pictured
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.sample import key
 from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens, force
@@ -86,8 +87,8 @@ class Narrator:
         size, found = batch_size or AT_ONCE, list[Described]()
         for start in range(0, len(pictures), size):
             with self._ready():
-                pictured = self._see(pictures[start : start + size])
-                count = pictured.encoded.states.shape[0]
+                some = pictures[start : start + size]
+                pictured = self._see(some)
                 hypotheses = search(
                     self.model.decoder,
                     pictured.encoded,
@@ -97,7 +98,7 @@ class Narrator:
                     banned=banned_tokens(self.tokenizers.target, replaceable=False),
                     n_best=n_best,
                     candidates=candidates,
-                    keys=range(start, start + count),
+                    keys=None if options.method == "beam" else [key(picture.tobytes()) for picture in some],
                     write=self.tokenizers.target.decode,
                     look=look,
                 )

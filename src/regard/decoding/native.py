@@ -18,6 +18,7 @@ from regard.decoding.rules import Rules
 from regard.models.seq2seq import Seq2Seq
 from regard.native.engine import LONGEST, Asked, Engine, Found, Options, UnknownError
 from regard.native.library import library
+from regard.shapes import Tensor
 
 ROWS = 160
 """Hypotheses that one thread steps at once: enough that each weight is read for many, few enough for the caches."""
@@ -48,7 +49,7 @@ class Engines:
             self._told = True
             logger.warning(
                 "decoding.precision=%s is not followed: %s. Products are in float32.",
-                options.precision,
+                "int8 (for --fast)" if options.precision == "int8" else options.precision,
                 "this search, model or device is not one of the compiled library's"
                 if library().offers(options.precision)
                 else "the compiled library does not offer it here (regard doctor says why)",
@@ -62,7 +63,7 @@ class Engines:
             return None
         precision = options.precision if library().offers(options.precision) else "float32"
         positions = max(LONGEST, 1 << (longest - 1).bit_length())
-        version = tuple(part for weight in model.parameters() for part in (weight.data_ptr(), weight._version))
+        version = tuple(part for weight in model.parameters() for part in (weight.data_ptr(), _changes(weight)))
         known, engine = self._made.get((precision, positions), ((), None))
         if known != version:
             try:
@@ -71,6 +72,11 @@ class Engines:
                 engine = None
             self._made[precision, positions] = (version, engine)
         return engine
+
+
+def _changes(weight: Tensor) -> int:
+    """Return how often a weight was changed; one that was made in inference mode does not count, so it must not be."""
+    return 0 if weight.is_inference() else weight._version
 
 
 def search_natively(

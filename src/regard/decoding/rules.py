@@ -54,6 +54,11 @@ class Rules:
                 f"A prefix has {longest} tokens but decoding.max_length is {options.max_length}: "
                 f"set it to {longest} or more."
             )
+        if request.most is not None and request.most < longest:
+            raise ConfigError(
+                f"A prefix, or a text that is to be continued, has {longest} tokens but the model has learned only "
+                f"{request.most} places: shorten it to {request.most} tokens or fewer."
+            )
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
         most = [

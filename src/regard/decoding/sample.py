@@ -7,6 +7,7 @@ and the first of several draws is the draw that would have been made alone.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -107,6 +108,11 @@ def uniform(seed: int, keys: Sequence[int], count: int, steps: int) -> NDArray[n
         start = _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)).reshape(-1)
         bits = _mix(start[:, None] + np.arange(1, steps + 1, dtype=np.uint64) * np.uint64(_GOLDEN))
     return (bits >> np.uint64(12)).astype(np.float64) * 2.0**-52
+
+
+def key(content: bytes) -> int:
+    """Return a number for what is read, the same on every machine: what is drawn depends on it."""
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
 
 
 def _words(numbers: Sequence[int]) -> NDArray[np.uint64]:

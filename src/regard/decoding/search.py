@@ -14,6 +14,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import utilities
 from regard.decoding.methods import Request, methods, spell
 from regard.decoding.rules import SPARE
+from regard.decoding.shortlist import KEPT
 from regard.errors import ConfigError, did_you_mean
 from regard.models.protocol import Decoder, Encoded
 
@@ -104,12 +105,16 @@ def in_words(options: DecodingConfig, members: int = 1) -> str:
         f"ensemble of {members} ({options.ensemble} mean)" if members > 1 else "",
         *how,
         f"at least {options.min_length} tokens" if options.min_length else "",
-        f"at most {options.max_length} tokens" if options.max_length else "",
+        f"at most {options.max_length} tokens" if options.max_length else _ratio(options.max_ratio),
         "unknown words replaced" if options.replace_unknown else "",
         f"products in {options.precision}" if options.precision != "float32" else "",
         f"a shortlist of {options.shortlist} words for each source word" if options.shortlist else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _ratio(most: float) -> str:
+    return "" if most == DecodingConfig.max_ratio else f"at most {most:g} tokens for each source token and ten"
 
 
 def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0) -> None:
@@ -142,8 +147,11 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
     for name, allowed in (("ensemble", MEANS), ("precision", PRECISIONS)):
         if (got := getattr(options, name)) not in allowed:
             raise ConfigError(f"decoding.{name} is {got!r}; it must be {_either(allowed)}.{did_you_mean(got, allowed)}")
-    if options.shortlist < 0:
-        raise ConfigError(f"decoding.shortlist is {options.shortlist}; it must be at least 0 (0 for all words).")
+    if not 0 <= options.shortlist <= KEPT:
+        raise ConfigError(
+            f"decoding.shortlist is {options.shortlist}; it must be from 0 (for all words) to {KEPT}, "
+            "as many as training keeps for each source word."
+        )
 
 
 def _either(names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.native import Engines, in_threads, search_natively
 from regard.decoding.posterior import explain
 from regard.decoding.rules import limit
+from regard.decoding.sample import key
 from regard.decoding.search import Request, check_options, search_for
 from regard.decoding.shortlist import SHORTLIST, Shortlist
 from regard.decoding.translation import Read, Translation, nothing, on_one_line, replace_unknown, trace_of
@@ -118,8 +118,8 @@ class Translator:
         start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
         at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
         space alone has an empty translation. Without `look`, translations do not tell where the model looked, which
-        takes less time; with `posterior` they tell where each token came from, as `align` does. `batch_size` is how
-        many are searched at once: as many as the device likes, unless given.
+        takes less time; with `posterior` they tell where each token came from, as `align` does, whatever `look` says.
+        `batch_size` is how many are searched at once: as many as the device likes, unless given.
 
         A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
         what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
@@ -131,12 +131,12 @@ class Translator:
         options = options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
-        texts = self.tokenizers.tag(texts, to)
+        texts = self.tokenizers.tag(self._trimmed(texts), to)
         sources, starts = self._encode_texts(texts, prefix)
         found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
         lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
-        look = look or (options.replace_unknown and self.tokenizers.target.kind == "words")
+        look = look or posterior or (options.replace_unknown and self.tokenizers.target.kind == "words")
         words = self._words(options.shortlist, sources, starts) if options.shortlist else None
 
         def read(batch: Sequence[int]) -> Encoded:
@@ -154,7 +154,7 @@ class Translator:
                 candidates,
                 self._longest_written(),
                 self.model.decoder.most,
-                None if options.method == "beam" else [_key(sources[row], starts[row]) for row in these],
+                None if options.method == "beam" else [key(f"{sources[row]} {starts[row]}".encode()) for row in these],
                 self.tokenizers.target.decode,
                 look,
                 None if words is None else [words[row] for row in these],
@@ -168,7 +168,7 @@ class Translator:
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
             for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
                 row = rows[place]
-                best = self._explained(sources[row], best) if posterior else best
+                best = self._explained(sources[row], best, options) if posterior else best
                 found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look, posterior)
                 yield
 
@@ -247,22 +247,33 @@ class Translator:
             ):
                 yield on_one_line(translation)
 
-    def score(self, pairs: Iterable[Pair], batch_size: int | None = None) -> list[list[float]]:
-        """Return the log-probability of each token of each target, the end mark last, given those before it."""
+    def score(
+        self, pairs: Iterable[Pair], batch_size: int | None = None, options: DecodingConfig | None = None
+    ) -> list[list[float]]:
+        """Return the log-probability of each token of each target, the end mark last, given those before it.
+
+        `options`, the model's own unless given, say how several models are averaged.
+        """
         sources, targets = self._encode_pairs(list(pairs))
-        return [log_probs for log_probs, _ in self._force(sources, targets, batch_size, partial(force, look=False))]
+        forced = self._force(sources, targets, batch_size, partial(force, look=False), options)
+        return [log_probs for log_probs, _ in forced]
 
     def align(
-        self, pairs: Iterable[Pair], batch_size: int | None = None, posterior: bool = False
+        self,
+        pairs: Iterable[Pair],
+        batch_size: int | None = None,
+        posterior: bool = False,
+        options: DecodingConfig | None = None,
     ) -> list[AttentionTrace]:
-        """Return where the model looks while it is made to write the given targets.
+        """Return where the model looks while it is made to write the given targets; `options` as in `score`.
 
         `posterior` is where each token came from, told when it is known: looks, weighed by how well each place alone
         tells the token. That takes a step more for each place of the source.
         """
         self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
-        forced = self._force(sources, targets, batch_size, explain if posterior else partial(force, look=True))
+        run = explain if posterior else partial(force, look=True)
+        forced = self._force(sources, targets, batch_size, run, options)
         written = (Hypothesis(target, sum(one[0]), *one) for target, one in zip(targets, forced, strict=True))
         return [
             trace_of(hypothesis, self._read(source), self.tokenizers.target, posterior=posterior)
@@ -286,13 +297,18 @@ class Translator:
         starts = self._encode(texts)
         return [[EOS] for _ in texts], [start[:-1] for start in starts]
 
+    def _trimmed(self, texts: Sequence[str]) -> list[str]:
+        """Leave out white space around what is read: of pieces it would make one that training hardly saw."""
+        pieces = self.model.reads and self.tokenizers.source.kind in ("bpe", "unigram")
+        return [text.strip() for text in texts] if pieces else list(texts)
+
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text, the end mark last; a language model has its texts on the target's side."""
         for number, text in enumerate(texts, start=1):
             if any("\ud800" <= char <= "\udfff" for char in text):
                 raise DataError(f"Text {number} holds half a character (a lone surrogate): {text!r}.")
         side, badly = ("source", "translated") if self.model.reads else ("target", "continued")
-        encoded = [[*ids, EOS] for ids in getattr(self.tokenizers, side).encode_all(list(texts))]
+        encoded = [[*ids, EOS] for ids in getattr(self.tokenizers, side).encode_all(self._trimmed(texts))]
         most = self._most_read
         for text, ids in zip(texts, encoded, strict=True):
             if 0 < self.longest < len(ids) - 1 and (most is None or len(ids) <= most):
@@ -334,13 +350,14 @@ class Translator:
         targets: list[list[int]],
         batch_size: int | None,
         run: Forcing,
+        options: DecodingConfig | None,
     ) -> list[tuple[list[float], Tensor]]:
         """Run the decoder over given targets; return each one's log-probabilities and weights.
 
         What is kept of it is large: batches are no larger on a GPU.
         """
         forced: dict[int, tuple[list[float], Tensor]] = {}
-        decoder = self.decoder(self.options)
+        decoder = self.decoder(options or self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
             with self._ready():
@@ -350,9 +367,9 @@ class Translator:
                 forced[row] = (own, looks[..., : len(sources[row])])
         return [forced[row] for row in range(len(targets))]
 
-    def _explained(self, source: list[int], written: Sequence[Hypothesis]) -> list[Hypothesis]:
+    def _explained(self, source: list[int], written: Sequence[Hypothesis], options: DecodingConfig) -> list[Hypothesis]:
         """Tell where the tokens of hypotheses came from, instead of where the model looked."""
-        forced = self._force([source] * len(written), [one.tokens for one in written], None, explain)
+        forced = self._force([source] * len(written), [one.tokens for one in written], None, explain, options)
         return [replace(one, weights=weights) for one, (_, weights) in zip(written, forced, strict=True)]
 
     def _translation(
@@ -400,18 +417,13 @@ def cut(ids: list[int], most: int | None) -> list[int]:
 
 
 def banned_tokens(target: Tokenizer, replaceable: bool = True) -> tuple[int, ...]:
-    """Return the marks and tags that a translation may not hold.
+    """Return the marks, tags and control characters that a translation may not hold.
 
     The mark for what is unknown can be replaced where it stands for a word and there is a source to take it from;
     subwords spell what they do not know, and among letters it would be of no use.
     """
     marks = (PAD, BOS) if target.kind == "words" and replaceable else (PAD, BOS, UNK)
-    return (*marks, *target.tag_ids)
-
-
-def _key(source: Sequence[int], start: Sequence[int]) -> int:
-    """Return a number for what is read and begun with, the same on every machine: what is drawn depends on it."""
-    return int.from_bytes(blake2b(f"{source} {start}".encode(), digest_size=8).digest(), "big")
+    return (*marks, *target.tag_ids, *target.control_ids)
 
 
 def force(

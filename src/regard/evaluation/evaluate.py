@@ -52,10 +52,11 @@ def evaluate(
     if asked:
         translator.check_source()
         _gold(pairs, asked)
-    if not translator.model.reads:
-        return Report(data, len(pairs), "nothing searched", (perplexity(translator, pairs, batch_size),), (), "")
     options = options or translator.options
     options = options if beam is None else replace(options, beam=beam)
+    if not translator.model.reads:
+        scores = [perplexity(translator, pairs, batch_size, options)]
+        return Report(data, len(pairs), "nothing searched", tuple(scores), (), "")
     references = _by_source(pairs)
     written = _translate(translator, list(references), options, batch_size)
     lines = list(references) if group else sources
@@ -67,10 +68,10 @@ def evaluate(
         chrf(hypotheses, targets),
         bleu_lowercase(hypotheses, targets),
         bleu_pretokenised(hypotheses, targets),
-        perplexity(translator, pairs, batch_size),
+        perplexity(translator, pairs, batch_size, options),
         exact_match(hypotheses, targets),
         *error_rates(written, references),
-        *alignment(translator, pairs, batch_size, reading, reverse),
+        *alignment(translator, pairs, batch_size, reading, reverse, options),
     ]
     return Report(
         data=data,
@@ -95,12 +96,18 @@ def _translate(
     return written
 
 
-def perplexity(translator: Translator, pairs: Sequence[Pair], batch_size: int | None = None) -> Score:
+def perplexity(
+    translator: Translator,
+    pairs: Sequence[Pair],
+    batch_size: int | None = None,
+    options: DecodingConfig | None = None,
+) -> Score:
     """Return how many tokens the model hesitates between, on average, when it is given all those before.
 
-    It depends on what a token is, so it compares models with the same target tokenizer only.
+    It depends on what a token is, so it compares models with the same target tokenizer only. `options`, the model's own
+    unless given, say how several models are averaged.
     """
-    log_probs = [value for sentence in translator.score(pairs, batch_size) for value in sentence]
+    log_probs = [value for sentence in translator.score(pairs, batch_size, options) for value in sentence]
     if not log_probs:
         raise DataError("There are no sentence pairs, so there is no perplexity.")
     mean = -math.fsum(log_probs) / len(log_probs)
@@ -123,16 +130,18 @@ def alignment(
     batch_size: int | None = None,
     reading: Reading | None = None,
     reverse: Translator | None = None,
+    options: DecodingConfig | None = None,
 ) -> list[Score]:
     """Return the alignment error rate, or nothing where no pair has a gold alignment or the model has no attention.
 
-    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says.
+    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says;
+    `options` are for the first, and the second has its own.
     """
     asked = reading is not None or reverse is not None
     gold, reading = _gold(pairs, asked), reading or Reading()
-    if not asked and gold and _links(translator, gold[:1], batch_size, reading) is None:
+    if not asked and gold and _links(translator, gold[:1], batch_size, reading, options) is None:
         return []
-    found = align(translator, gold, batch_size, reading, reverse)
+    found = align(translator, gold, batch_size, reading, reverse, options)
     judged = [(own, pair.alignment) for own, pair in zip(found, gold, strict=True) if pair.alignment is not None]
     if not any(found or right.sure for found, right in judged):
         return []
@@ -153,14 +162,16 @@ def align(
     batch_size: int | None = None,
     reading: Reading | None = None,
     reverse: Translator | None = None,
+    options: DecodingConfig | None = None,
 ) -> Iterator[Links]:
     """Yield the links between the words of each pair, read off where the model looks while it writes the target.
 
-    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says.
+    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says;
+    `options` are for the first, and the second has its own.
     """
     reading, waiting = reading or Reading(), iter(pairs)
     while chunk := list(islice(waiting, CHUNK)):
-        found = _links(translator, chunk, batch_size, reading)
+        found = _links(translator, chunk, batch_size, reading, options)
         turned = None
         if reverse is not None:
             turned = _links(reverse, [_turned(pair, translator) for pair in chunk], batch_size, reading)
@@ -174,10 +185,14 @@ def align(
 
 
 def _links(
-    translator: Translator, pairs: Sequence[Pair], batch_size: int | None, reading: Reading
+    translator: Translator,
+    pairs: Sequence[Pair],
+    batch_size: int | None,
+    reading: Reading,
+    options: DecodingConfig | None = None,
 ) -> list[Links] | None:
     """Return the links of each pair; None for a model without attention."""
-    traces = translator.align(pairs, batch_size, reading.posterior)
+    traces = translator.align(pairs, batch_size, reading.posterior, options)
     if not traces[0].weights.shape[0]:
         return None
     return [links(trace, reading) for trace in traces]

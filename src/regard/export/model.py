@@ -48,6 +48,9 @@ def export_model(folder: Path, out: Path, *, overwrite: bool = False) -> Exporte
     try:
         with folder_anew(out.absolute()) as building:
             return _export(folder, config, building)._replace(folder=out)
+    except OSError as error:
+        error.filename = error.filename or str(out)  # a full disk is told of without a name
+        raise
     finally:
         torch.random.set_rng_state(state)
 

@@ -17,11 +17,16 @@ WEIGHTS = "model.safetensors"
 
 def open_folder(folder: Path) -> Config:
     """Read a model folder's configuration."""
+    if folder.is_file():
+        raise ModelError(f"{folder} is a file, not a model folder: give a folder that regard train --out has made.")
     if not folder.is_dir():
         raise ModelError(f"There is no model folder {folder}: train one with regard train … --out {folder}.")
     if not (folder / CONFIG).is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}.")
-    return read_toml(folder / CONFIG)
+    config = read_toml(folder / CONFIG)
+    if not (folder / CONFIG).read_bytes().strip():
+        raise ModelError(f"{folder / CONFIG} is empty. Copy the model folder again, or train anew.")
+    return config
 
 
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -280,7 +280,11 @@ class Search {
                 stop = true;
             }
         };
-        for (int number = 1; number < threads; ++number) helpers.emplace_back(work, number);
+        try {
+            for (int number = 1; number < threads; ++number) helpers.emplace_back(work, number);
+        } catch (const std::exception&) {
+            // As many as there is room for: they take the sentences of the others.
+        }
         work(0);
         for (auto& helper : helpers) helper.join();
         for (const auto& error : errors) {
@@ -352,8 +356,6 @@ class Search {
             }
         }
     }
-
-    size_t wide = 0;
 
     // Logits of all rows: over all words at once, or for each sentence over its own.
     void score(const float* features, const std::vector<std::unique_ptr<Sentence>>& held, const std::vector<Row>& rows,

@@ -8,7 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -17,7 +17,7 @@ class Team {
     explicit Team(int helpers) {
         try {
             for (int number = 0; number < helpers; ++number) threads.emplace_back([this] { help(); });
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) {
             // As many as there is room for.
         }
     }

@@ -80,6 +80,8 @@ def _one(error: dict[str, Any]) -> str:
 
 def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        return said(_BAD, f"The body is not valid UTF-8 (byte {error.__cause__.start}): send JSON in UTF-8.")
     message = f"There is nothing at {request.url.path}." if error.detail == "Not Found" else str(error.detail)
     headers = None if error.headers is None else dict(error.headers)
     return said(error.status_code, message, headers)

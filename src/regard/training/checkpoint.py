@@ -4,7 +4,7 @@
 state/
   step-00001200/             the last but one that the schedule asked for
   step-00001400/             the last one
-    place.json               where the run was, and the digest of every file beside it
+    place.json               where the run was, the digest of every file beside it, and its own
     config.toml  weights.safetensors  optimizer.safetensors  average-….safetensors
     best.safetensors         the weights to use, as model.safetensors has them
   step-00001437-stopped/     made because the run was asked to stop: off the schedule, gone at the next on it
@@ -123,6 +123,7 @@ class Checkpoints:
                 _write(writing / file, content)
                 digests[file] = _digest(content)
         record = {"format": FORMAT, "place": dict(place), "files": digests}
+        record["digest"] = _digest_of(record)
         _write(writing / PLACE, json.dumps(record, indent=1, allow_nan=False).encode())
         sync_folder(writing)
         if final.exists():  # a damaged one, that this run had to go back behind
@@ -157,11 +158,14 @@ class DamagedError(Exception):
 
 
 def read(path: Path, name: Name) -> Saved:
-    """Read a checkpoint's record and check every file against its digest."""
+    """Read a checkpoint's record and check it and every file against their digests."""
     try:
         record = json.loads((path / PLACE).read_bytes())
         if record["format"] != FORMAT:
             raise DamagedError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
+        digest = record.pop("digest", None)  # older checkpoints have none
+        if record["place"]["step"] != name.step or digest not in (None, _digest_of(record)):
+            raise DamagedError(f"{path / PLACE} is damaged: its content is not what was written.")
         saved = Saved(path, name, record["place"], record["files"])
     except OSError as error:
         raise DamagedError(f"{path / PLACE} cannot be read: {error.strerror}.") from None
@@ -211,3 +215,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(record: Mapping[str, Any]) -> str:
+    return _digest(json.dumps(record, sort_keys=True).encode())

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import torch
 
-from regard.config import Config
+from regard.config import Config, DecoderConfig
 from regard.data.lines import STDIN
 from regard.data.tagged import check_tagged
 from regard.data.tokenizers import check_kinds
 from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
 from regard.errors import ConfigError, did_you_mean
+from regard.models.build import TRANSFORMER
 from regard.packed import multiplies_bfloat16
 from regard.training.averaging import averages
 from regard.training.forcing import forcings
@@ -25,10 +26,15 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
 METRIC_OF = {WRITE: "bleu", CLASSIFY: "accuracy", ANSWER: "accuracy", DETECT: "ap"}
 METRICS = ("bleu", "accuracy", "ap", "loss")
 DEVICES = ("auto", "cpu", "cuda")
+RECURRENT = ("residual", "readout", "start", "context_dropout", "output_dropout")
+"""Settings of a decoder that a Transformer has no use for."""
 
 
-def check(config: Config) -> torch.device:
-    """Raise a ConfigError for training settings that cannot be followed; return the device."""
+def check(config: Config, resume: bool = False) -> torch.device:
+    """Raise a ConfigError for training settings that cannot be followed; return the device.
+
+    What has no effect is refused where a run begins. One that began with it can go on, as it could not without.
+    """
     settings = config.training
     _ = optimizers[settings.optimizer], schedules[settings.schedule], averages[settings.average]
     _ = forcings[settings.teacher_forcing_schedule]
@@ -50,6 +56,8 @@ def check(config: Config) -> torch.device:
     _check_numbers(config)
     _check_model(config)
     _check_losses(config)
+    if not resume:
+        _check_effects(config)
     check_options(config.decoding)
     return _device(config)
 
@@ -119,18 +127,37 @@ def _check_losses(config: Config) -> None:
             f"training.coverage_loss is {settings.coverage_loss}, but nothing keeps what earlier looks have seen: set "
             "model.attention.coverage (regard list coverages), or training.coverage_loss=0."
         )
-    model = config.model
-    dropout = max(model.dropout, model.decoder.context_dropout, model.decoder.output_dropout)
-    if settings.r_drop > 0 and not dropout > 0:
-        raise ConfigError(
-            f"training.r_drop is {settings.r_drop}, but there is no dropout, so that two passes are the same: set "
-            "model.dropout, or training.r_drop=0."
-        )
     if settings.guided > 0 and attention is None:
         raise ConfigError(
             f"training.guided is {settings.guided}, but model.attention is none, so there are no looks to guide: set "
             "it to 0."
         )
+
+
+def _check_effects(config: Config) -> None:
+    """Refuse settings that nothing in this model or its optimizer reads."""
+    settings, model, decoder = config.training, config.model, config.model.decoder
+    recurrent = decoder.kind != TRANSFORMER
+    looked_at = decoder.context_dropout if recurrent and model.attention is not None else 0.0
+    if settings.r_drop > 0 and not max(model.dropout, looked_at, decoder.output_dropout if recurrent else 0.0) > 0:
+        raise ConfigError(
+            f"training.r_drop is {settings.r_drop}, but there is no dropout, so that two passes are the same: set "
+            "model.dropout, or training.r_drop=0."
+        )
+    for name, readers in (("weight_decay", ("adamw", "sgd")), ("momentum", ("sgd",))):
+        if settings.optimizer not in readers and getattr(settings, name) > 0:
+            raise ConfigError(
+                f"training.{name} is {getattr(settings, name)}, which training.optimizer={settings.optimizer} does not "
+                f"read: take {' or '.join(readers)}, or set training.{name}=0."
+            )
+    for name in () if recurrent else RECURRENT:
+        got, usual = (str(getattr(one, name)).lower() for one in (decoder, DecoderConfig()))
+        if got != usual:
+            instead = "; model.dropout is a transformer's rate" if name.endswith("dropout") else ""
+            raise ConfigError(
+                f"model.decoder.{name} is {got}, which recurrent decoders alone read, and model.decoder.kind is "
+                f"transformer: set model.decoder.{name}={usual}, the default{instead}."
+            )
 
 
 def _check_metric(config: Config) -> None:

@@ -24,6 +24,7 @@ from regard.training.resume import (
     CURVE,
     TENSORBOARD,
     check_settings,
+    drawn_in_few_shapes,
     find,
     locked,
     prepare,
@@ -75,7 +76,7 @@ def train(
     """
     if start_from is not None:
         config = started_from(config, start_from, resume)
-    device = check(config)
+    device = check(config, resume)
     config = fitted(config)
     check_apart(config, folder, resume)
     if tensorboard:
@@ -119,7 +120,8 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
             sources.read_through()
         remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
-    vocabulary, material = open_material(config, folder, sources, reporter, records_steps(config.training, device))
+    few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config.training, device)
+    vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)
         write_atomically(folder / CONFIG, to_toml(config).encode())
@@ -128,12 +130,13 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
         set_weights(model, start.weights)
     trainer = Trainer(config, folder, model, material, reporter)
     trainer.check()
-    if start is not None:
-        trainer.save_start()
     if saved is not None:
         trainer.load(saved)
         _check_fingerprint(trainer, material, folder)
         trainer.settle()
+    trainer.place.few_shapes = few_shapes
+    if start is not None:
+        trainer.save_start()
     return trainer
 
 

@@ -78,6 +78,8 @@ class Place:
     """All validations."""
     window: Window = field(default_factory=Window)
     fingerprint: str = ""
+    few_shapes: bool = False
+    """Whether batches are drawn to come in few shapes, as a GPU likes them: a run keeps to it on any device."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Place":

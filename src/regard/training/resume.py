@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from regard.config import Config, TrainingConfig
 from regard.decoding.shortlist import SHORTLIST
 from regard.errors import TrainingError
@@ -14,7 +16,7 @@ from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
 from regard.training.material import CACHE
-from regard.training.trainer import METRICS, STATE
+from regard.training.trainer import METRICS, STATE, records_steps
 
 TENSORBOARD, CURVE = "tensorboard", "curve.png"
 
@@ -85,6 +87,17 @@ def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
             + "\nLeave them as they were, or train into another folder."
         )
     return changed
+
+
+def drawn_in_few_shapes(saved: Saved, device: torch.device) -> bool:
+    """Tell how a run draws its batches: as it began, or some pairs would be missed and others seen twice.
+
+    Older checkpoints do not tell: then the device that was asked for does, or else that of now.
+    """
+    if "few_shapes" in saved.place:
+        return bool(saved.place["few_shapes"])
+    then = read_toml(saved.path / CONFIG).training
+    return records_steps(then, device if then.device == "auto" else torch.device(then.device))
 
 
 def find(folder: Path) -> tuple[Saved | None, list[str]]:

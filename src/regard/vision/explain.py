@@ -10,7 +10,6 @@ from torch.nn import functional
 from regard.errors import ModelError
 from regard.shapes import Float, Int, Tensor
 from regard.vision.classifier import Classifier
-from regard.vision.positions import Grid
 
 
 def grad_cam(
@@ -79,9 +78,3 @@ def rolled_out(model: Classifier, image: Float[Tensor, "B ..."]) -> Float[Tensor
     if model.encoder.class_token is None:
         return rolled.mean(dim=1).view(-1, *grid)
     return rolled[:, 0, 1:].view(-1, *grid)
-
-
-def laid_over(cells: Float[Tensor, "B h w"], size: Grid) -> Float[Tensor, "B hh ww"]:
-    """Bring a picture of cells to the size of the image, and its largest value to one."""
-    wide = functional.interpolate(cells[:, None], size, mode="bilinear", align_corners=False)[:, 0]
-    return wide / wide.amax(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)

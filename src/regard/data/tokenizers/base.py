@@ -24,6 +24,11 @@ class Tokenizer(ABC):
         """Ids of tags that may stand before a source, and never in a translation; most tokenizers have none."""
         return ()
 
+    @property
+    def control_ids(self) -> tuple[int, ...]:
+        """Ids of control characters that no text it was learnt from has often; most tokenizers have none."""
+        return ()
+
     @abstractmethod
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, which is faster than one after the other; no marks are added."""

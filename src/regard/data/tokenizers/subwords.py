@@ -60,6 +60,11 @@ class Subwords(Learned):
         """Count the pieces, the bytes and the marks."""
         return int(self._processor.get_piece_size())
 
+    @property
+    def control_ids(self) -> tuple[int, ...]:
+        """The bytes of control characters other than white space: where texts have such, they are pieces."""
+        return tuple(i for i, byte in self._bytes.items() if (byte < 32 and byte not in b"\t\n\r") or byte == 127)
+
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Cut texts into pieces, on all processors at once."""
         return self._processor.encode([_escape(text) for text in texts], out_type=int)  # type: ignore[no-any-return]

@@ -39,6 +39,11 @@ class Tagged(Tokenizer):
         """The ids of the tags, which no translation may hold."""
         return tuple(self._ids.values())
 
+    @property
+    def control_ids(self) -> tuple[int, ...]:
+        """Those of the tokenizer within."""
+        return self.plain.control_ids
+
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Read the tag before each text; a text of white space alone needs none."""
         if not self._reads:

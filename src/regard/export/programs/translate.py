@@ -19,6 +19,8 @@ def main() -> None:
         if export["reads"] and not text.strip():
             print()
             continue
+        if export["reads"] and export["source"]["kind"] in ("bpe", "unigram"):
+            text = text.strip()  # a space around a sentence would be a piece that training hardly saw
         read = [*source.encode(text), end] if export["reads"] else [end]
         most = export["search"]["most_read"] or len(read)
         read = read if len(read) <= most else [*read[: most - 1], end]
