@@ -119,6 +119,14 @@ def test_a_model_of_other_making_is_not_touched(tmp_path, make):
     assert (tmp_path / "out/models/look/precious").exists()
 
 
+def test_a_report_of_other_making_is_not_replaced(tmp_path, make, untrainable):
+    (tmp_path / "report.md").write_text("mine")
+    with pytest.raises(TrainingError) as caught:
+        make.run(tmp_path, make.plain("look"), make.plain("blind"))
+    assert str(caught.value) == f"{tmp_path} holds report.md, which no comparison made: choose another folder."
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
 def test_what_was_interrupted_goes_on_and_ends_the_same(made, make, tmp_path):
     stop = make.listener(at=10, action=lambda: os.kill(os.getpid(), signal.SIGINT))  # the second's fourth step
     variants = make.variant("look"), make.plain("blind")

@@ -81,6 +81,10 @@ def test_resuming_nothing(tmp_path):
     assert refusal(TrainingError, settings(), there, resume=True) == (
         f"There is nothing to resume: {there} holds no run. Leave out --resume to start one."
     )
+    (there / "thesis.tex").write_text("…")
+    assert refusal(TrainingError, settings(), there, resume=True) == (
+        f"There is nothing to resume: {there} holds no run. Give the folder of a run, or train into a new one."
+    )
     assert not missing.exists()
 
 
@@ -359,6 +363,11 @@ def test_a_full_disk(tmp_path, monkeypatch):
         assert refusal(TrainingError, settings(), tmp_path / "run", reporter=listener) == (
             f"Training stopped: No space left on device ({tmp_path / 'run'}). "
             "What was saved before is kept: go on from it with --resume."
+        )
+    with monkeypatch.context() as patch:
+        listener = Listener(1, lambda: patch.setattr(os, "fsync", full))
+        assert refusal(TrainingError, settings(), tmp_path / "new", reporter=listener) == (
+            f"Training stopped: No space left on device ({tmp_path / 'new'}). Nothing was saved before."
         )
     train(settings(), tmp_path / "run", resume=True)
     train(settings(), tmp_path / "whole")

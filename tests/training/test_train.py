@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError, TrainingError
 from regard.models.build import build_model
 from regard.models.store import load_weights, open_folder
+from regard.training import loop, resume
 from regard.training.checks import settled
 from regard.training.loop import train
 
@@ -108,6 +110,28 @@ def test_bad_lines_leave_the_run_they_were_to_replace_as_it_was(tmp_path, config
     with pytest.raises(DataError, match=r"train\.tsv"):
         train(config, tmp_path / "run", overwrite=True, reporter=Listener())
     assert contents(tmp_path / "run") == before
+
+
+def test_a_run_is_replaced_only_when_the_other_can_begin(tmp_path, config, monkeypatch):
+    run, other = tmp_path / "run", replace(config, tokenizer=replace(config.tokenizer, kind="characters"))
+    train(config, run, reporter=Listener())
+    (run / "notes.txt").write_text("mine")
+    before = contents(run)
+
+    def fails(why):
+        monkeypatch.setattr(loop, "_model", Mock(side_effect=why))
+        with pytest.raises(why):
+            train(other, run, overwrite=True, reporter=Listener())
+
+    for why in (MemoryError, KeyboardInterrupt):
+        fails(why)
+        assert contents(run) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "_bring_back", lambda folder: None)  # as if it were killed
+        fails(KeyboardInterrupt)
+    assert not (run / "model.safetensors").exists()
+    fails(MemoryError)
+    assert contents(run) == before
 
 
 def test_a_model_whose_checkpoints_are_gone_is_not_trained_over(tmp_path, config):

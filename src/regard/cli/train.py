@@ -139,7 +139,9 @@ def _starting_point(out: Path, preset: str | None, config: Path | None, resume: 
         return settings.read_toml(config)
     if resume:
         if not (out / "config.toml").is_file():
-            raise TrainingError(f"There is nothing to resume in {out}: leave out --resume to start there.")
+            new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+            instead = "leave out --resume to start there" if new else "give the folder of a run"
+            raise TrainingError(f"There is nothing to resume in {out}: {instead}.")
         return settings.read_toml(out / "config.toml")
     return any_preset(preset or PRESET)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from regard.compare import scoring
 from regard.compare.document import plain
 from regard.compare.findings import Findings
-from regard.compare.job import FINISHED, WAITING, Job, Place, Record, changes, make_jobs
+from regard.compare.job import FINISHED, RUNS, WAITING, Job, Place, Record, changes, make_jobs
 from regard.compare.pool import StoppedError, run_apart, run_here
-from regard.compare.report import MARKDOWN, PAGE, RESULTS, write_report
+from regard.compare.report import IMAGES, MARKDOWN, PAGE, RESULTS, write_report
 from regard.compare.significance import Tested, paired_bootstrap
 from regard.compare.subject import find_subject
 from regard.compare.summary import MEASURES, Row, Run
@@ -99,6 +99,7 @@ def compare(
         check_config(variant.config, resume=folder.is_dir())
     subject = find_subject(test, variants[0].config, terms)
     made = make_jobs(variants, terms, test, subject.examples)
+    _check_foreign(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         places = _claim(folder, made, overwrite)
@@ -107,6 +108,13 @@ def compare(
         findings = Findings(rows, test, subject.name, subject.examples, signature, subject.right, command)
         notes = write_report(folder, findings)
     return Comparison(folder, findings, tuple(notes))
+
+
+def _check_foreign(folder: Path) -> None:
+    """Refuse a folder in which a report would replace what no comparison wrote."""
+    foreign = [name for name in (MARKDOWN, PAGE, RESULTS, IMAGES) if (folder / name).exists()]
+    if foreign and not (folder / RUNS).is_dir():
+        raise TrainingError(f"{folder} holds {', '.join(foreign)}, which no comparison made: choose another folder.")
 
 
 def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:

@@ -48,12 +48,6 @@ class PictureSources:
     vocabulary: Any = None
     """What to write with; None to learn it from the training corpus."""
 
-    def read_through(self) -> None:
-        """Read the training pictures once for their errors alone, before an old run is removed for them."""
-        for index in range(len(self.train) if self.train is not None and "image" in self.train.has else 0):
-            assert self.train is not None
-            self.train.image(index)
-
 
 def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
     """Open the pictures to learn from, and those to be scored on: a part of their own where the source has one."""

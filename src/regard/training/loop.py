@@ -16,6 +16,7 @@ from regard.files import write_atomically
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml, to_toml
 from regard.training.averaging import set_weights
+from regard.training.checkpoint import Checkpoints
 from regard.training.checks import check, settled
 from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, list_words
@@ -28,7 +29,8 @@ from regard.training.resume import (
     find,
     locked,
     prepare,
-    remove_run,
+    put_aside,
+    replacing,
     undone_on_error,
 )
 from regard.training.tasks import fitted, open_material, open_sources
@@ -88,14 +90,13 @@ def train(
     keep_memory()
     try:
         with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
-            with contextlib.nullcontext() if resume or overwrite else undone_on_error(folder, existed):
+            with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
                 trainer = _set_up(config, folder, device, resume, told)
             return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
-        raise TrainingError(
-            f"Training stopped: {error.strerror} ({error.filename or folder}). "
-            "What was saved before is kept: go on from it with --resume."
-        ) from error
+        saved = Checkpoints(folder / STATE).names()
+        kept = "What was saved before is kept: go on from it with --resume." if saved else "Nothing was saved before."
+        raise TrainingError(f"Training stopped: {error.strerror} ({error.filename or folder}). {kept}") from error
 
 
 def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, reporter: Reporter) -> Trainer:
@@ -115,10 +116,8 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     sources = open_sources(config, resumed=saved is not None)
     if start is not None:
         sources = replace(sources, vocabulary=start.vocabulary)  # type: ignore[arg-type]
-    if saved is None:
-        if (folder / WEIGHTS).exists():
-            sources.read_through()
-        remove_run(folder)  # there is one if it is to be overwritten, or was killed before its first checkpoint
+    if saved is None and (folder / CONFIG).exists():
+        put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
     few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config.training, device)
     vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)

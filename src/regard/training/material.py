@@ -71,11 +71,6 @@ class Sources:
     vocabulary: Tokenizers | None = None
     """The tokenizers to take; None to learn them from the training corpus."""
 
-    def read_through(self) -> None:
-        """Read the training corpus once for its errors alone, before an old run is removed for it."""
-        for _ in self.train or ():
-            pass
-
 
 def open_sources(config: Config, resumed: bool) -> Sources:
     """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""

@@ -19,6 +19,8 @@ from regard.training.material import CACHE
 from regard.training.trainer import METRICS, STATE, records_steps
 
 TENSORBOARD, CURVE = "tensorboard", "curve.png"
+ASIDE, GONE = ".replaced", ".removed"
+"""Where a run is while another takes its place, and while it is deleted."""
 
 HARMLESS = frozenset(
     {
@@ -66,14 +68,45 @@ def undone_on_error(folder: Path, existed: bool) -> Iterator[None]:
     try:
         yield
     except Exception:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+        for entry in list(folder.iterdir()):
+            _remove(entry)
         if not existed:
             folder.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def replacing(folder: Path) -> Iterator[None]:
+    """Keep a run that is put aside until the other can begin; if it cannot, bring it back: nothing is lost."""
+    shutil.rmtree(folder / GONE, ignore_errors=True)
+    _bring_back(folder)  # from a process that was killed here
+    before = {entry.name for entry in folder.iterdir()}
+    try:
+        yield
+    except BaseException:
+        if (folder / ASIDE).is_dir():
+            for entry in [entry for entry in folder.iterdir() if entry.name not in before | {ASIDE}]:
+                _remove(entry)
+            _bring_back(folder)
+        raise
+    if (folder / ASIDE).is_dir():
+        (folder / ASIDE).rename(folder / GONE)  # at once: half of a run is never brought back
+        shutil.rmtree(folder / GONE)
+
+
+def _bring_back(folder: Path) -> None:
+    if (folder / ASIDE).is_dir():
+        for entry in list((folder / ASIDE).iterdir()):
+            _remove(folder / entry.name)
+            entry.rename(folder / entry.name)
+        (folder / ASIDE).rmdir()
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
@@ -130,7 +163,9 @@ def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:
         raise TrainingError(f"There is nothing to resume: {folder} does not exist.")
     holds_run = (folder / CONFIG).is_file()
     if resume and not holds_run:
-        raise TrainingError(f"There is nothing to resume: {folder} holds no run. Leave out --resume to start one.")
+        empty = not any(folder.iterdir())
+        instead = "Leave out --resume to start one" if empty else "Give the folder of a run, or train into a new one"
+        raise TrainingError(f"There is nothing to resume: {folder} holds no run. {instead}.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not holds_run:
@@ -142,9 +177,13 @@ def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:
         )
 
 
-def remove_run(folder: Path) -> None:
-    """Remove what a run wrote, and nothing else; its configuration stays, so that half a removal can be repeated."""
-    for name in (STATE, CACHE, TENSORBOARD):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (WEIGHTS, METRICS, CURVE, SHORTLIST):
-        (folder / name).unlink(missing_ok=True)
+def put_aside(folder: Path) -> None:
+    """Put what a run wrote aside, and nothing else; what is small is copied, so that it still is a run's folder."""
+    aside = folder / ASIDE
+    aside.mkdir()
+    for entry in list(folder.iterdir()):
+        if entry.is_file() and entry.suffix in (".toml", ".json", ".model"):
+            shutil.copy2(entry, aside)
+    for name in (STATE, CACHE, TENSORBOARD, WEIGHTS, METRICS, CURVE, SHORTLIST):
+        if (folder / name).exists():
+            (folder / name).rename(aside / name)
