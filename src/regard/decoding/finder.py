@@ -1,7 +1,5 @@
 """From pictures to the things in them: a detector and the names of its classes, ready to be used."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from regard.config import Config
 from regard.data.labels import Labels
 from regard.decoding.folders import open_pictured
 from regard.errors import ModelError
+from regard.models.rest import at_rest
 from regard.vision.build import DETECT
 from regard.vision.detection.detector import NO_MASKS, Detector
 from regard.vision.detection.predict import Thing, detect
@@ -62,7 +61,7 @@ class Finder:
         Boxes are in pixels of what is given; `data.images.on_whole` turns them into those of a picture it was cut from.
         """
         size, found = batch_size or AT_ONCE, list[list[Thing]]()
-        with self._ready():
+        with at_rest(self.model):
             for start in range(0, len(pictures), size):
                 some = torch.from_numpy(np.array(pictures[start : start + size])).to(self.device)
                 found += detect(self.model, some, self.labels.names, least, masks)
@@ -71,7 +70,7 @@ class Finder:
     def look(self, picture: NDArray[Any], things: list[Thing]) -> Looked:
         """Tell where the queries that found some things of a picture (h×w×C) looked."""
         pixels = from_pixels(torch.from_numpy(np.array(picture))[None].to(self.device))
-        with self._ready():
+        with at_rest(self.model):
             found = self.model(pixels, look=True)
         assert found.weights is not None
         weights = found.weights[0, [thing.query for thing in things]].float().cpu()  # T L H S
@@ -80,14 +79,3 @@ class Finder:
         names = tuple(thing.name for thing in things)
         kept = np.ascontiguousarray(weights.permute(1, 2, 0, 3).numpy(), dtype=np.float32)
         return Looked(AttentionTrace(cells, names, kept, (), None), found.grid)
-
-    @contextmanager
-    def _ready(self) -> Iterator[None]:
-        """Switch off dropout and gradients for a while."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            self.model.train(training)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from regard.config import Config
 from regard.data.labels import Labels
 from regard.decoding.folders import open_pictured
+from regard.models.rest import at_rest
 from regard.vision.build import CLASSIFY
 from regard.vision.classifier import Classifier
 
@@ -38,15 +39,11 @@ class Labeller:
     def log_probs(self, pictures: NDArray[Any], batch_size: int | None = None) -> NDArray[np.float32]:
         """Return the log-probability of each class for each picture: pixels B×h×w×C, or features of regions B×S×D."""
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE
-        training, found = self.model.training, [np.zeros((0, self.labels.size), np.float32)]
-        self.model.eval()
-        try:
+        found = [np.zeros((0, self.labels.size), np.float32)]
+        with at_rest(self.model):
             for start in range(0, len(pictures), size):
                 some = torch.from_numpy(np.array(pictures[start : start + size])).to(device)
-                with torch.inference_mode():
-                    found.append(self.model(some).float().log_softmax(dim=-1).cpu().numpy())
-        finally:
-            self.model.train(training)
+                found.append(self.model(some).float().log_softmax(dim=-1).cpu().numpy())
         return np.concatenate(found)
 
     def classify(self, pictures: NDArray[Any], top: int = 1) -> list[list[Guess]]:

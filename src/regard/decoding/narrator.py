@@ -1,7 +1,6 @@
 """From pictures to text: a captioner and its tokenizers, ready to describe and to show where they look."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens, force
 from regard.models.protocol import pick
+from regard.models.rest import at_rest
 from regard.vision.build import WRITE
 from regard.vision.captioner import Captioner
 from regard.vision.encoder import Pictured
@@ -86,7 +86,7 @@ class Narrator:
         check_options(options, n_best, candidates)
         size, found = batch_size or AT_ONCE, list[Described]()
         for start in range(0, len(pictures), size):
-            with self._ready():
+            with at_rest(self.model):
                 some = pictures[start : start + size]
                 pictured = self._see(some)
                 hypotheses = search(
@@ -118,7 +118,7 @@ class Narrator:
             some = captions[start : start + size]
             texts = [text for said in some for text in said]
             targets = [[*ids, EOS][:most] for ids in self.tokenizers.target.encode_all(texts)]
-            with self._ready():
+            with at_rest(self.model):
                 pictured = self._see(pictures[start : start + size])
                 about = torch.tensor([row for row, said in enumerate(some) for _ in said], device=self.device)
                 forced = force(self.model.decoder, pick(pictured.encoded, about), targets, True) if texts else []
@@ -133,17 +133,6 @@ class Narrator:
     def _see(self, pictures: NDArray[Any]) -> Pictured:
         """Read pictures; nobody asks where the encoder looks."""
         return self.model.see(torch.from_numpy(np.array(pictures)).to(self.device), look=False)
-
-    @contextmanager
-    def _ready(self) -> Iterator[None]:
-        """Switch off dropout and gradients for a while."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            self.model.train(training)
 
     def _translation(self, best: Sequence[Hypothesis], read: Read, look: bool) -> Translation:
         every = []

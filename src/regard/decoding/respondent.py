@@ -12,6 +12,7 @@ from regard.config import Config
 from regard.data.questions import AskedWords
 from regard.decoding.folders import open_pictured
 from regard.errors import DataError
+from regard.models.rest import at_rest
 from regard.vision.build import ANSWER
 from regard.vision.positions import Grid
 from regard.vision.questions.base import Answered as Seen
@@ -98,9 +99,8 @@ class Respondent:
         for question in (one for some in questions for one in some):
             self.words.check(question)
         size, found = batch_size or AT_ONCE, list[list[Answered]]()
-        device, training = next(self.model.parameters()).device, self.model.training
-        self.model.eval()
-        try:
+        device = next(self.model.parameters()).device
+        with at_rest(self.model):
             for start in range(0, len(pictures), size):
                 some = questions[start : start + size]
                 if not any(some):
@@ -109,8 +109,6 @@ class Respondent:
                 batch = QuestionSet(pictures[start : start + size], self._asked(some)).batch(np.arange(len(some)))
                 said = iter(predict(self.model, batch.to(device), self.words.answers, look, top))
                 found += [[Answered(one, next(said), self.words.words.labels(one)) for one in each] for each in some]
-        finally:
-            self.model.train(training)
         return found
 
     def _asked(self, questions: Sequence[Sequence[str]]) -> Asked:

@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -35,6 +34,7 @@ from regard.decoding.shortlist import SHORTLIST, Shortlist
 from regard.decoding.translation import Read, Translation, nothing, on_one_line, replace_unknown, trace_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Decoder, Encoded
+from regard.models.rest import at_rest
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Int, Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
@@ -175,7 +175,7 @@ class Translator:
         writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
         for group in groups(lengths, batch_size, engine is not None):
             requests = [ask(batch) for batch in group]
-            with self._ready():
+            with at_rest(self.model):
                 if engine is None:
                     read_lengths = [len(sources[rows[place]]) for place in group[0]]
                     hypotheses = self._search(read(group[0]), options, requests[0], read_lengths, writing)
@@ -360,7 +360,7 @@ class Translator:
         decoder = self.decoder(options or self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
-            with self._ready():
+            with at_rest(self.model):
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 found = run(decoder, self.model.encode(source, mask), [targets[row] for row in rows])
             for row, (own, looks) in zip(rows, found, strict=True):
@@ -396,19 +396,6 @@ class Translator:
         side = self.tokenizers.source
         source = source if self.model.reads else []
         return Read(side.pieces(source), side.words(source), SPECIAL | frozenset(side.pieces(side.tag_ids)))
-
-    @contextmanager
-    def _ready(self) -> Iterator[None]:
-        """Switch off dropout and gradients for a while: a model in training can be looked at too."""
-        training = self.model.training
-        if training:
-            self.model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            if training:
-                self.model.train()
 
 
 def cut(ids: list[int], most: int | None) -> list[int]:

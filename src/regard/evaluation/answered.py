@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from regard.data.picture_cache import read_pictures
@@ -14,6 +13,7 @@ from regard.decoding.respondent import Respondent
 from regard.errors import DataError
 from regard.evaluation.alignment import Reading
 from regard.evaluation.report import Report, Score
+from regard.models.rest import at_rest
 from regard.vision.questions.batch import Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import QuestionScores
 
@@ -25,7 +25,6 @@ PARTS = (("", None), (" familiar", False), (" held-out", True))
 """Questions of combinations that training has seen, and of others."""
 
 
-@torch.inference_mode()
 def evaluate_answers(
     respondent: Respondent, pictures: Pictures, *, batch_size: int | None = None, reading: Reading | None = None
 ) -> Report:
@@ -38,17 +37,14 @@ def evaluate_answers(
     if not len(pictures):
         raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")
     model, words, chosen = respondent.model, respondent.words, reading or Reading()
-    device, training = next(model.parameters()).device, model.training
+    device = next(model.parameters()).device
     scores, said, chances = QuestionScores(words.kinds), list[str](), list[float]()
-    model.eval()
-    try:
+    with at_rest(model):
         for batch in _batches(respondent, pictures, batch_size or AT_ONCE):
             seen = respondent.see(batch, look=batch.gold is not None)
             scores.add(seen, batch.to(device), chosen.layer, chosen.head)
             said += [words.answers[place] for place in seen.logits.argmax(dim=1).tolist()]
             chances += [] if batch.gold is None else batch.gold[batch.gold.any(dim=1)].float().mean(dim=1).tolist()
-    finally:
-        model.train(training)
     if not scores.count:
         raise DataError(f"Nothing is asked about the pictures of {pictures.name}, so there is nothing to evaluate.")
     told = (*_scores(scores, chosen, 100 * float(np.mean(chances)) if chances else 0.0),)

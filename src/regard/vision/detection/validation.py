@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from regard.models.rest import at_rest
 from regard.vision.detection.batch import Gold, ObjectSet
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.losses import detection_loss
@@ -17,7 +18,6 @@ LEAST = 0.5
 """The score of what is held to be there, where masks are measured."""
 
 
-@torch.no_grad()
 def validate(
     model: Detector, material: ObjectSet, names: Sequence[str], check: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
@@ -27,19 +27,16 @@ def validate(
     `ap_familiar` and `iou_familiar` of the others. The model's mode is as it was afterwards; `check` is called now and
     then, to be stopped by it.
     """
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
+    device = next(model.parameters()).device
     found: list[list[Thing]] = []
     lost, objects = torch.zeros((), dtype=torch.float64, device=device), 0
-    try:
+    with at_rest(model):
         for start in range(0, len(material), AT_ONCE):
             check()
             batch = material.batch(np.arange(start, min(start + AT_ONCE, len(material)))).to(device)
             lost += detection_loss(model, batch).total
             objects += int(batch.counts.sum())
             found += detect(model, batch.source, names, least=0.0)
-    finally:
-        model.train(training)
     golds = material.golds(np.arange(len(material)))
     told = {"valid_loss": float(lost) / max(1, objects), **_scores(model, found, golds)}
     new = material.objects.held_out

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
+from regard.models.rest import at_rest
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.positions import Grid
 from regard.vision.questions.base import Answered, Answerer
@@ -185,7 +186,6 @@ class QuestionScores:
         return [int(number) for number in chosen.sum(dim=(0, 1))]
 
 
-@torch.inference_mode()
 def score_questions(
     model: Answerer,
     batches: Iterable[QuestionBatch],
@@ -197,14 +197,11 @@ def score_questions(
 
     Without `look`, nothing is known of where it looked, which takes less time.
     """
-    scores, was_training = QuestionScores(kinds), model.training
-    model.eval()
-    try:
+    scores = QuestionScores(kinds)
+    with at_rest(model):
         for batch in batches:
             here = batch.to(device)
             scores.add(model.see(here.features, here.asking, here.mask, look), here)
-    finally:
-        model.train(was_training)
     return scores
 
 
