@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from regard.files import write_atomically
+from regard.files import folder_anew, write_atomically
 
 OPERATIONS = ("open", "write", "flush", "fsync", "replace", "open folder", "fsync folder")
 
@@ -129,3 +129,28 @@ def test_a_folder_in_the_way_is_left_as_it_is(tmp_path):
         write_atomically(tmp_path / "file", b"content")
     assert os.listdir(tmp_path) == ["file"]
     assert (tmp_path / "file").is_dir()
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    link, folder = tmp_path / "link", tmp_path / "folder"
+    link.symlink_to("there/file")
+    write_atomically(link, b"content")
+    assert link.is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == b"content"
+    folder.symlink_to("there")
+    for content in (b"one", b"two"):
+        with folder_anew(folder) as building:
+            (building / "file").write_bytes(content)
+        assert folder.is_symlink()
+        assert (tmp_path / "there" / "file").read_bytes() == content
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link", "there"]
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(tmp_path / "pipe", b"content")
+    assert os.read(reader, 99) == b"content"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

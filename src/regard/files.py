@@ -8,7 +8,14 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, sync, rename over it, sync the folder: a kill at any moment leaves old or new."""
+    """Write beside the target, sync, rename over it, sync the folder: a kill at any moment leaves old or new.
+
+    A link stays one: what it leads to is written. What is no file, such as a pipe, is written to as it is.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return
     beside = path.with_name(f".{path.name}.writing")
     try:
         with open(beside, "wb") as file:
@@ -33,7 +40,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def folder_anew(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to that takes the place of this one once all is written, and is removed if it is not."""
+    """Give a folder to write to that takes the place of this one once all is written, and is removed if it is not.
+
+    A link stays one: what it leads to is replaced.
+    """
+    folder = folder.resolve() if folder.is_symlink() else folder
     building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")
     leftovers = building, old
     try:

@@ -35,6 +35,8 @@ class TestTags:
         # What names a language keeps it.
         assert regard("translate", "model", "--beam", "3", "--to", "back", stdin=lines).out == own.out
         assert "<2back>" in regard("attend", "model", "ba be", "--to", "back", "--beam", "1").out
+        aligned = [regard("align", "model", "--data", "copy:9", "--to", to) for to in ("again", "back")]
+        assert [(ran.code, len(ran.lines)) for ran in aligned] == [(0, 9)] * 2, aligned
         ran = regard("evaluate", "model", "--data", "copy:9", "--to", "again", "--beam", "1", "--json")
         assert json.loads(ran.out)["scores"]["AER"]["count"] == 9
         assert "already finished" in regard("train", "--resume", "--out", "model").err

@@ -138,3 +138,9 @@ def test_a_caption_that_captioners_cannot_learn_is_found(regard, refused, featur
 
 def test_a_name_that_is_nearly_one_of_pictures(refused, here):
     assert refused("data", "fashion-mnits", "--check").endswith(" Did you mean 'fashion-mnist'?")
+
+
+def test_files_have_no_parts(refused, photos):
+    assert refused("data", "photos", "captions.csv", "--check", "--split", "test") == (
+        "Leave out --split: photos has no parts, as embedded corpora have."
+    )

@@ -1,8 +1,13 @@
 """`regard evaluate`: the table, the JSON, the files beside them, and what it refuses."""
 
 import json
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
 
 import pytest
+
+from regard.errors import DisplayError
 
 NAMES = ("BLEU", "chrF", "perplexity", "exact match", "token error rate", "sequence error rate")
 
@@ -133,6 +138,55 @@ def test_a_language_model_has_a_perplexity_alone(regard, refused, language_model
             "This model has no attention to a source: it is a language model, which reads none."
         )
     assert refused("evaluate", language_model, "--data", corpus / "texts.txt", "--translations", "a.txt") == (
-        "--plot and --translations are of translations, and a language model makes none."
+        f"Leave out --translations: {language_model} holds a language model, which makes no translations."
     )
+    searched = ("--beam", "9", "--group", "--set", "decoding.method=sample")
+    assert refused("evaluate", language_model, "--data", corpus / "texts.txt", *searched) == (
+        f"Leave out --group, --beam and --set: {language_model} holds a language model, which makes no translations."
+    )
+    mixed = ("--with", language_model, "--set", "decoding.ensemble=geometric")
+    assert regard("evaluate", language_model, "--data", corpus / "texts.txt", *mixed).code == 0
     assert [*here.iterdir()] == []
+
+
+def test_files_are_written_though_nobody_reads_what_is_printed(regard, trained, pairs, here, monkeypatch):
+    def gone(*args, **more):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("regard.cli.evaluate.print", gone, raising=False)
+    monkeypatch.setattr("regard.cli.main._discard_output", lambda: None)
+    pytest.importorskip("matplotlib")
+    files = ("--translations", "out.txt", "--plot", "by-length.svg")
+    assert regard("evaluate", trained, "--data", pairs, "--beam", "1", *files).code == 1
+    assert len((here / "out.txt").read_text().splitlines()) == 60
+    assert (here / "by-length.svg").exists()
+
+
+def test_a_plot_that_cannot_be_drawn_costs_no_score(regard, trained, pairs, here, monkeypatch):
+    def full(*args, **more):
+        raise DisplayError("The disk is full.")
+
+    monkeypatch.setattr("regard.viz.curves.by_length", full)
+    ran = regard("evaluate", trained, "--data", pairs, "--beam", "1", "--plot", "by-length.svg")
+    assert (ran.code, ran.err) == (2, "regard: The disk is full.\n")
+    assert ran.lines[1].split()[0] == "BLEU"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are text")
+def test_a_corpus_whose_name_is_no_text_can_be_plotted(regard, trained, pairs, here):
+    pytest.importorskip("matplotlib")
+    name = os.fsdecode(b"caf\xe9 \x01.tsv")
+    (here / name).write_bytes(pairs.read_bytes())
+    ran = regard("evaluate", trained, "--data", name, "--beam", "1", "--plot", "by-length.svg")
+    assert ran.code == 0
+    assert ran.err.endswith("Wrote by-length.svg\n")  # before, a font may be missing
+    texts = {"".join(node.itertext()) for node in ElementTree.parse(here / "by-length.svg").iter()}
+    assert "caf� ␁.tsv, 60 sentences" in texts
+
+
+def test_files_have_no_parts(refused, trained, pairs, corpus):
+    both = ("--source", corpus / "pairs.en", "--target", corpus / "pairs.fr")
+    for given, name in ((("--data", pairs), pairs), (both, corpus / "pairs.en")):
+        assert refused("evaluate", trained, *given, "--split", "test") == (
+            f"Leave out --split: {name} has no parts, as embedded corpora have."
+        )

@@ -159,3 +159,15 @@ def test_texts_and_pictures_are_not_mixed_up(refused, here):
         "all)"
     )
     assert not (here / "m").exists()
+
+
+def test_looks_are_scored_only_where_it_is_known_what_is_right(refused, captions, classes, clothes, drawn):
+    pytest.importorskip("PIL")
+    (drawn / "captions.tsv").write_text("0.png\ta ring\n1.png\ta star\n")
+    assert refused("evaluate", captions, "--data", drawn, "--layer", "77") == (
+        f"Leave out --layer, --head and --shift: {drawn} does not tell where to look."
+    )
+    assert refused("evaluate", classes, "--data", clothes, "--beam", "3") == (
+        f"Leave out --beam: {classes} holds a classifier, which searches nothing, writes nothing and is not scored by "
+        "where it looks."
+    )

@@ -204,3 +204,38 @@ def test_the_looks_of_a_question_are_laid_over_the_image(regard, answers, pictur
     assert ran.lines[0].split()[0] == trace.words[-1]
     assert trace.grid == (8, 8)
     assert trace.image.shape == (48, 48, 3)
+
+
+def test_pixels_are_those_of_the_mask_that_is_written(regard, things, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(7).integers(0, 256, (91, 97, 3), np.uint8)  # no whole multiple of what is read
+    image.fromarray(noise).save(tmp_path / "it.png")
+    ran = regard("detect", things, tmp_path / "it.png", "--least", "0", "--json", "--masks", tmp_path / "masks")
+    found = [*map(told_mask, json.loads(ran.out)["things"])]
+    assert [pixels for _, _, pixels in found] == [(mask > 0).sum() for _, mask, _ in found]
+
+
+def test_options_that_say_nothing_of_a_task_are_refused(refused, answers, things, picture, tmp_path):
+    looks, search = ("--layer", "0", "--head", "7", "--shift"), ("--beam", "9", "--set", "decoding.method=sample")
+    data, out = ("--data", "scenes:2"), tmp_path / "out.txt"
+    assert refused("evaluate", things, *data, *looks, *search, "--translations", out) == (
+        f"Leave out --layer, --head, --shift, --beam, --set and --translations: {things} holds a detector, which "
+        "searches nothing, writes nothing and is not scored by where it looks."
+    )
+    assert not out.exists()
+    assert refused("evaluate", answers, *data, "--shift", *search) == (
+        f"Leave out --shift, --beam and --set: {answers} holds a model that answers questions, which writes nothing "
+        "step by step."
+    )
+    assert refused("evaluate", things, *data, "--group") == (
+        f"--group is for models that read texts, and {things} holds one that reads pictures."
+    )
+    assert refused("evaluate", answers, *data, "--layer", "99") == (
+        "There is no layer 99: this model has 3, counted from 0."
+    )
+    assert refused("attend", things, picture, "--set", "total.nonsense=1") == (
+        f"Leave out --set: {things} holds no captioner, and nothing is searched."
+    )
+    assert refused("attend", answers, picture, "--question", "is there a star", *search) == (
+        f"Leave out --beam and --set: {answers} holds no captioner, and nothing is searched."
+    )

@@ -433,6 +433,14 @@ class TestWrong:
         Path(name).write_bytes(content)
         assert message(name).startswith(f"{name} is cut short or damaged (")
 
+    @pytest.mark.parametrize("between", [b"", bytes(8)])
+    def test_one_stream_after_the_other(self, between):
+        first, second = (lzma.compress(f"{text}\t{text}\n".encode() * 9) for text in "ab")
+        Path("a.tsv.xz").write_bytes(first + between + second + between)
+        assert [pair.source for pair in open_corpus(["a.tsv.xz"])] == [*"aaaaaaaaabbbbbbbbb"]
+        Path("a.tsv.xz").write_bytes(first + between + b"x" + second[1:])
+        assert message("a.tsv.xz").startswith("a.tsv.xz is cut short or damaged (")
+
     def test_other_compression(self):
         assert message(write("a.tsv.bz2", b"BZh91AY&SY")) == (
             "a.tsv.bz2 is bzip2 data. Text, .gz and .xz are read: unpack it first."

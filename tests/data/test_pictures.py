@@ -268,6 +268,7 @@ def test_fashion_that_is_wrong_is_refused(here):
         ("Flickr8k.token.txt", "a.jpg#0\tA dog , running .\na.jpg#1\tA \"big\" dog\nb.jpg#0\tTwo men\n"),
         ("captions.tsv", "a.jpg\tA dog , running .\na.jpg\tA \"big\" dog\r\nb.jpg\tTwo men"),
         ("captions.txt", "image,caption\na.jpg,\"A dog , running .\"\na.jpg,\"A \"\"big\"\" dog\"\nb.jpg,Two men\n"),
+        ("captions.csv", "image,caption\na.jpg,\"A dog ,\nrunning .\"\na.jpg,\"A \"\"big\"\" dog\"\nb.jpg,Two men\n"),
         ("captions.csv", "\ufeffimage, caption\r\na.jpg,\"A dog , running .\"\r\na.jpg,\"A \"\"big\"\" dog\"\r\n"
                          "b.jpg,Two men\r\n"),
     ],

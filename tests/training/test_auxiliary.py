@@ -306,9 +306,10 @@ def test_the_best_are_unknown_without_a_validation(tmp_path, monkeypatch):
 
 
 def test_links_one_step_later():
-    links = torch.tensor([[0, 0, 4], [0, 2, 1], [-1, -1, -1], [1, 1, 3]])
-    assert one_step_later(links, 3).tolist() == [[0, 1, 4], [-1, -1, -1], [-1, -1, -1], [1, 2, 3]]
+    links = torch.tensor([[0, 0, 4], [0, 1, 1], [-1, -1, -1], [1, 1, 3]])  # the second: after the end, padding
+    written = torch.tensor([[True, True, False], [True, True, True]])
+    assert one_step_later(links, written).tolist() == [[0, 1, 4], [-1, -1, -1], [-1, -1, -1], [1, 2, 3]]
     looks = torch.full((2, 3, 1, 1, 5), 0.01)
     looks[0, 1, 0, 0, 4] = looks[1, 2, 0, 0, 3] = 1.0
-    assert guided_loss(looks, one_step_later(links, 3), -1, -1) == 0
+    assert guided_loss(looks, one_step_later(links, written), -1, -1) == 0
     assert guided_loss(looks, links, -1, -1) > 10

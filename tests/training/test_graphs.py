@@ -9,7 +9,7 @@ import torch
 from tiny_run import HARD, LOOKING, MODEL, WORDS, batch
 
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainingConfig
-from regard.data.batching import IGNORED, Shape, few_shape, rounded
+from regard.data.batching import IGNORED, BatchOrder, Shape, few_shape, rounded
 from regard.models.build import build_model
 from regard.presets import preset, presets
 from regard.training.graphs import RecordedSteps, Steps, own_stream
@@ -82,8 +82,16 @@ def test_lengths_are_rounded_to_few():
     assert (found >= lengths).all()
     assert (found <= 1.25 * lengths).all()
     assert len(set(found)) < 40
-    assert few_shape(Shape(3, 17, 9, 0), 100) == Shape(5, 20, 10, 0)
-    assert few_shape(Shape(1, 300, 9, 4), 100) == Shape(1, 320, 10, 20)
+    assert few_shape(Shape(3, 17, 9, 0), 100, 99) == Shape(5, 20, 10, 0)
+    assert few_shape(Shape(1, 300, 9, 4), 100, 999) == Shape(1, 320, 10, 20)
+    assert few_shape(Shape(3, 17, 9, 0), 100, 18) == Shape(5, 18, 10, 0)  # no model needs more than 18 places
+    assert few_shape(Shape(3, 17, 9, 0), 100, 16) == Shape(5, 17, 10, 0)
+
+
+def test_long_texts_are_drawn_in_few_shapes():
+    lengths = np.array([600, 20, 513, 4000])
+    batches = BatchOrder(lengths, lengths[::-1], 4000, 1, few_shapes=True).batches(1)
+    assert sorted(row for batch in batches for row in batch) == [0, 1, 2, 3]
 
 
 # -- on a GPU ---------------------------------------------------------------------------------------------------------

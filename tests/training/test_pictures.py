@@ -272,7 +272,7 @@ def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path
         said = tokenizers.target.decode(batch.tokens_out[row][batch.target_mask[row]].tolist())
         owner = next(i for i in range(8) if np.array_equal(sources.train.image(i), pixels))
         assert said in sources.train.captions(owner)
-    filled = batch.regular(batch_tokens=400)
+    filled = batch.regular(batch_tokens=400, longest=99)
     assert filled.source.shape[0] > 7
     assert filled.source.shape[1:] == (32, 32, 3)
     assert filled.count == batch.count

@@ -12,7 +12,7 @@ import torch
 from tiny_run import Killed, Listener, changed, contents, install, killed, settings, train
 
 from regard.compare.variants import read_request, resolve
-from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig
+from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.presets import presets
 from regard.presets.vision import any_preset, visions
@@ -431,6 +431,14 @@ def test_a_full_disk(tmp_path, monkeypatch):
             )
         ),
         (
+            [
+                *("model.encoder.kind=transformer", "model.embedding=12", "model.encoder.width=12"),
+                *("model.encoder.residual=true", "model.encoder.bidirectional=false"),
+            ],
+            "model.encoder.residual is true, which recurrent encoders alone read, and model.encoder.kind is "
+            "transformer: set model.encoder.residual=false, the default.",
+        ),
+        (
             ["model.attention=none", "training.guided=0.5"],
             "training.guided is 0.5, but model.attention is none, so there are no looks to guide: set it to 0.",
         ),
@@ -442,7 +450,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
         (
             [
                 *("model.encoder.kind=none", "model.attention=none", "model.decoder.kind=transformer"),
-                *("model.embedding=12", "model.decoder.width=12"),
+                *("model.embedding=12", "model.decoder.width=12", "model.decoder.readout=maxout"),
             ],
             "training.metric=bleu scores translations, and a language model (model.encoder.kind=none) makes none: set "
             "training.metric=loss.",
@@ -462,6 +470,31 @@ def test_a_run_that_began_with_a_setting_without_effect_goes_on(tmp_path, monkey
         with pytest.raises(Killed):
             train(config, tmp_path / "run", reporter=Listener(3, killed))
     assert train(config, tmp_path / "run", resume=True).steps == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        *(
+            (name, setting, value)
+            for name in ("resnet-small", "anderson2017-small", "asker-small", "carion2020-small")
+            for setting, value in (("r_drop", 1.0), ("teacher_forcing", 0.5), ("coverage_loss", 0.5))
+        ),
+        *((name, "guided", 0.5) for name in ("resnet-small", "carion2020-small")),
+        ("carion2020-small", "label_smoothing", 0.1),
+    ],
+)
+def test_a_setting_that_the_loss_of_a_task_does_not_read(name, setting, value):
+    config = override(with_data(any_preset(name)), [f"training.{setting}={value}", "model.dropout=0.1"])
+    usual = getattr(TrainingConfig(), setting)
+    with pytest.raises(ConfigError) as caught:
+        check(config)
+    assert str(caught.value) == (
+        f"training.{setting} is {value}, which the loss of model.task={config.model.task} does not read: set "
+        f"training.{setting}={usual}, the default."
+    )
+    if setting not in ("coverage_loss", "guided"):
+        check(config, resume=True)  # what earlier versions let begin goes on
 
 
 @pytest.mark.parametrize("name", [*presets, *visions])

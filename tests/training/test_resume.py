@@ -251,7 +251,7 @@ def by_device(monkeypatch):
         return None, replace(tiny_run.MATERIAL, order=order, decoding=config.decoding)
 
     monkeypatch.setattr(loop, "open_material", opened)
-    return lambda gpu: monkeypatch.setattr(loop, "records_steps", lambda settings, device: gpu)
+    return lambda gpu: monkeypatch.setattr(loop, "records_steps", lambda config, device: gpu)
 
 
 @pytest.mark.parametrize("gpu", [True, False])

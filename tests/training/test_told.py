@@ -66,7 +66,7 @@ def test_to_read_a_picture_once_changes_no_gradient(said, name):
     rows = said.drawn(each, MOST, 1, True, 1)[0]
     shared, alone = said.batch(rows, each), said.batch(rows)
     assert len(shared.source) * each == len(alone.source) == len(shared.tokens_in)
-    filled = shared.regular(2 * MOST)
+    filled = shared.regular(2 * MOST, 99)
     assert len(filled.source) * each == len(filled.tokens_in) > len(shared.tokens_in)
     for batch in (alone, shared, filled):
         task._model.zero_grad()
@@ -107,7 +107,7 @@ def test_each_token_is_held_to_the_cells_that_its_word_speaks_of(kind, each, tmp
     assert described.tokens.left_out > (0 if kind == "characters" else -1)
     rows = described.drawn(each, MOST, 1, False, 1)[0] if each > 1 else np.arange(3, 10)
     batch = described.batch(rows, each)
-    for one in (batch, batch.regular(2 * MOST), twice(batch)):
+    for one in (batch, batch.regular(2 * MOST, 99), twice(batch)):
         places = one.places.numpy()
         for row, (tokens, real) in enumerate(zip(one.tokens_out, one.target_mask, strict=True)):
             ids = tokens[real].tolist()[:-1]

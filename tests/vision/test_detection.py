@@ -393,6 +393,15 @@ def test_what_cannot_be_built_says_why():
     assert "give it attention" in refusal(ConfigError, build(attention=None))
     assert "reads images" in refusal(ConfigError, build(image=ImageConfig("regions", width=D)))
     assert "takes any" in refusal(ConfigError, build(attention=replace(HEADS, focus="sparsemax")))
+    assert refusal(ConfigError, build(attention=replace(HEADS, temperature=0.5, groups=1))) == (
+        "model.detection.kind=anchors does not read model.attention.temperature, model.attention.groups: leave that at "
+        "its default, or take model.detection.kind=learned, which reads all but coverage and values."
+    )
+    unread = {"learn_temperature": True, "head_width": 4, "values": True, "coverage": "see2017", "pruned": ("0.0",)}
+    for name, value in unread.items():
+        assert f"does not read model.attention.{name}: " in refusal(
+            ConfigError, build(attention=replace(HEADS, **{name: value}))
+        )
     learned = replace(DETECTION, kind="learned")
     assert "look all at once" in refusal(ConfigError, build(learned, attention=replace(HEADS, coverage="see2017")))
     build(learned, attention=replace(HEADS, focus="sparsemax"))()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.base import Sizes
+from regard.attention.base import Sizes, coverages, focuses, reaches
 from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConfig, QuestionsConfig
 from regard.data.batching import draw_each
 from regard.errors import ConfigError, DataError, ModelError
@@ -406,7 +406,7 @@ def test_what_does_not_fit_is_refused():
             "first, mean, got 'last'",
         ),
         ({"attention": AttentionConfig("gated-tanh", focus="hard")}, QuestionsConfig(), "a question looks once"),
-        ({"attention": AttentionConfig("gated-tanh", reach="local-m")}, QuestionsConfig(), "at all regions"),
+        ({"attention": AttentionConfig("gated-tanh", reach="local-p")}, QuestionsConfig(), "at all regions"),
         ({"attention": AttentionConfig("gated-tanh", heads=0)}, QuestionsConfig(), "model.attention.heads must be"),
         ({"dropout": 1.0}, QuestionsConfig(), "model.dropout must be at least 0 and below 1"),
         ({"image": None}, QuestionsConfig(), "model.image is none"),
@@ -416,6 +416,38 @@ def test_settings_that_make_no_answerer(changes, config, said):
     assert said in refusal(
         ConfigError, lambda: build_answerer(replace(TOP_DOWN, questions=config, **changes), WORDS, ANSWERS)
     )
+
+
+@pytest.mark.parametrize("name", ["cross", "top-down", "top-down, additive"])
+@pytest.mark.parametrize(
+    ("setting", "value", "instead"), [*(("coverage", one, "none") for one in coverages), ("reach", "local-m", "global")]
+)
+def test_looks_that_go_by_those_before_are_refused(name, setting, value, instead):
+    attention = replace(SYSTEMS[name].attention, **{setting: value})
+    assert refusal(
+        ConfigError, lambda: build_answerer(replace(SYSTEMS[name], attention=attention), WORDS, ANSWERS)
+    ) == (
+        f"model.attention.{setting}={value} goes by the looks before, and so questions about one image would change "
+        f"each other's answers: set model.attention.{setting}={instead}."
+    )
+
+
+@pytest.mark.parametrize("name", ["cross", "top-down, additive"])
+@pytest.mark.parametrize("reach", reaches)
+@pytest.mark.parametrize("focus", focuses)
+def test_questions_about_one_image_never_change_each_other_s_answers(name, reach, focus):
+    """Whatever can be built answers alike whether the questions of an image are laid out as one or apart."""
+    torch.manual_seed(1)
+    try:
+        attention = replace(SYSTEMS[name].attention, reach=reach, focus=focus, window=1)
+        model = build_answerer(replace(SYSTEMS[name], attention=attention), WORDS, ANSWERS).double().eval()
+    except ConfigError:
+        return
+    source, tokens = torch.randn(B, S, C).double(), torch.randint(1, WORDS, (3 * B, T))
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    together = model(source, Asking(tokens, mask))
+    apart = model(source, Asking(tokens, mask, torch.arange(B).repeat_interleave(3)))
+    torch.testing.assert_close(together, apart)
 
 
 def test_a_model_needs_words_and_answers():

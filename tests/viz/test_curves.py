@@ -112,3 +112,12 @@ def test_nine_models_can_be_told_apart(tmp_path):
     for number in range(9):
         curves._line(figure, [(0.0, 1.0)], number, str(number))
     assert len({(look["color"], look["marker"], look["linestyle"]) for look in drawn}) == 9
+
+
+def test_names_that_no_picture_can_hold_are_made_visible(tmp_path):
+    series = {"a\x01 b": [("1", 1.0)], "caf\udce9": [("1", 2.0)]}
+    by_length(series, tmp_path / "length.svg", title="\x1b \udce9.tsv, 2 sentences")
+    assert {"a␁ b", "caf�", "␛ �.tsv, 2 sentences"} <= texts(tmp_path / "length.svg")
+    path = write(tmp_path / "metrics.jsonl", VALIDATION)
+    learning_curves({name: [path] for name in series}, tmp_path / "learning.svg")
+    assert {"a␁ b", "caf�"} <= texts(tmp_path / "learning.svg")

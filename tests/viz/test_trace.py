@@ -39,6 +39,18 @@ def test_a_trace_without_attention_survives_json(tmp_path):
     assert AttentionTrace.load(tmp_path / "look.json").weights.shape == (0, 0, 2, 1)
 
 
+def test_what_is_not_finite_is_null_in_json(tmp_path):
+    weights = np.array([np.nan, 1, np.inf, 0], np.float32).reshape(1, 1, 2, 2)
+    odds = ((("x", float("nan")),), (("y", 0.5),))
+    AttentionTrace(("a", "b"), ("x", "y"), weights, (-np.inf, -0.5), -np.inf, odds).save(tmp_path / "look.json")
+    text = (tmp_path / "look.json").read_text()
+    record = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (record["weights"], record["log_probs"]) == ([[[[None, 1.0], [None, 0.0]]]], [None, -0.5])
+    again = AttentionTrace.load(tmp_path / "look.json")
+    np.testing.assert_array_equal(again.weights[0, 0], [[np.nan, 1], [np.nan, 0]])
+    assert (again.log_probs, again.score) == ((-np.inf, -0.5), None)
+
+
 def test_look_is_the_mean_over_what_is_not_chosen():
     trace = make_trace("abc", "xyzuv", layers=2, heads=7)
     np.testing.assert_allclose(trace.look(), trace.weights.mean(axis=(0, 1)), rtol=1e-6)

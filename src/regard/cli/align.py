@@ -1,5 +1,7 @@
 """`regard align`."""
 
+from dataclasses import replace
+
 from regard.cli.options import (
     Batch,
     Data,
@@ -13,6 +15,7 @@ from regard.cli.options import (
     Source,
     Symmetrise,
     Target,
+    To,
     With,
     alignment_reading,
     check_at_least,
@@ -33,6 +36,7 @@ def align(
     posterior: Posterior = False,
     reverse_model: ReverseModel = None,
     symmetrise: Symmetrise = None,
+    to: To = None,
     batch: Batch = None,
     device: Device = "auto",
 ) -> None:
@@ -53,5 +57,9 @@ def align(
     corpus = open_corpus(parts)
     translator = Translator.load([model, *(with_ or [])], device)
     reverse = None if reverse_model is None else Translator.load(reverse_model, device)
-    for links in run(translator, for_model(corpus, translator.model.reads), batch, reading, reverse):
+    tag = translator.tokenizers.tag
+    tag([], to)  # what the model does not write is refused first
+    pairs = for_model(corpus, translator.model.reads)
+    tagged = (replace(pair, source=tag([pair.source], to)[0]) for pair in pairs)
+    for links in run(translator, tagged, batch, reading, reverse):
         print(" ".join(f"{source}-{target}" for source, target in sorted(links)), flush=True)

@@ -38,6 +38,9 @@ def attend_image(
         )
     if features is not None and task != WRITE:
         raise ConfigError(f"--features is for captioners that read features of regions, and {model} holds none.")
+    searched = [name for name, given in (("--beam", beam), ("--set", set_)) if given]
+    if searched and task != WRITE:
+        raise ConfigError(f"Leave out {' and '.join(searched)}: {model} holds no captioner, and nothing is searched.")
     if task == CLASSIFY:
         from regard.decoding.labeller import Labeller
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,8 +29,9 @@ def data(
         ),
     ],
     split: Annotated[
-        str, typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.")
-    ] = "train",
+        str | None,
+        typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.  [default: train]"),
+    ] = None,
     size: Annotated[int | None, typer.Option(metavar="N", help="Only so many pairs.  [default: all]")] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of an embedded corpus.")] = 1,
     reverse: Annotated[
@@ -62,7 +63,7 @@ def data(
     if len(parts) == 1 and parts[0].partition(":")[0] == EMBEDDED:
         sized = any(detail.isdecimal() for detail in parts[0].split(":"))
         given = parts[0] if size is None or sized else f"{parts[0]}:{size}"
-        scenes = open_scenes(given, split, seed, 64 if pixels is None else pixels)
+        scenes = open_scenes(given, split or "train", seed, 64 if pixels is None else pixels)
         _show_scenes(scenes.name, islice(map(scenes.scene, range(len(scenes))), size), out, as_json, check)
         return
     if out is not None or pixels is not None:
@@ -75,7 +76,8 @@ def data(
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
         parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes
-    corpus = open_corpus(parts, split, seed)
+    corpus = open_corpus(parts, split or "train", seed)
+    check_split(split, parts)
     if not corpus.paired and (reverse or as_json):
         what = "--reverse" if reverse else "--json"
         raise DataError(f"{corpus.name} has one text a line, and {what} is for pairs: leave it out.")
@@ -88,6 +90,16 @@ def data(
             print(pair.target)
         else:
             print(_record(pair) if as_json else _row(pair, corpus.name, number))
+
+
+def check_split(split: str | None, parts: Sequence[str]) -> None:
+    """Refuse a part of what is taken whole."""
+    from regard.data.embedded import corpora
+    from regard.data.pictures import held_out
+
+    embedded = len(parts) == 1 and parts[0].partition(":")[0] in corpora
+    if split is not None and not embedded and not held_out(parts):
+        raise DataError(f"Leave out --split: {parts[0]} has no parts, as embedded corpora have.")
 
 
 def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json: bool, check: bool) -> None:
@@ -105,14 +117,15 @@ def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json
             print("\n".join(rows))
 
 
-def _show_pictures(parts: list[str], split: str, size: int | None, as_json: bool, check: bool) -> None:
+def _show_pictures(parts: list[str], split: str | None, size: int | None, as_json: bool, check: bool) -> None:
     """Check pictures from files as captioners read them, plainly; print captions as they are."""
     from regard.data.picture_summary import caption_rows, summary
     from regard.data.pictures import open_pictures
 
     if as_json and not check:
         raise DataError(f"{parts[0]} has pictures, and of these --json is for scenes alone: leave it out.")
-    pictures = open_pictures(parts, split, plain=check)
+    pictures = open_pictures(parts, split or "train", plain=check)
+    check_split(split, parts)
     if check:
         print(summary(pictures, size))
         return

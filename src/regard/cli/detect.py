@@ -129,13 +129,15 @@ class _Seen(NamedTuple):
 
     def record(self, things: "Sequence[Thing]", files: Sequence[str]) -> dict[str, Any]:
         """Return what is printed of it as JSON; files are those of masks, if there are any."""
-        each = (min(self.height, self.width) / self.read) ** 2  # pixels of the picture, for one that was read
+        from regard.data.images import mask_on_whole
+
+        whole = self.height, self.width
         told = [
             {
                 "class": thing.name,
                 "probability": round(thing.score, 6),
                 "box": [round(edge, 2) for edge in self.on_whole(thing.box)],
-                "pixels": None if thing.mask is None else round(int(thing.mask.sum()) * each),
+                "pixels": None if thing.mask is None else int(mask_on_whole(thing.mask, whole).sum()),
             }
             for thing in things
         ]

@@ -111,9 +111,9 @@ class Batch(NamedTuple):
         """How many tokens are to be written: what its summed loss is divided by."""
         return int(self.target_mask.sum())
 
-    def regular(self, batch_tokens: int) -> "Batch":
-        """Fill it up to one of few shapes."""
-        return self.filled(few_shape(self.shape, batch_tokens))
+    def regular(self, batch_tokens: int, longest: int) -> "Batch":
+        """Fill it up to one of few shapes, with no text longer than the longest there may be."""
+        return self.filled(few_shape(self.shape, batch_tokens, longest))
 
     def filled(self, shape: Shape) -> "Batch":
         """Add rows and columns that hold nothing, on the host, until the batch has a shape.
@@ -227,7 +227,7 @@ class BatchOrder:
         """Cut sorted rows into batches, each as large as it may be."""
         longest = self._lengths[:, rows].max(axis=0).astype(np.int64)
         if self._few_shapes:
-            longest = _ROUNDED[longest] if longest[-1] < len(_ROUNDED) else np.vectorize(rounded)(longest)
+            longest = np.array([rounded(length) for length in longest.tolist()])
         batches, start = [], 0
         while start < len(rows):
             most = max(1, self._batch_tokens // int(longest[start]))
@@ -245,13 +245,13 @@ def rounded(length: int) -> int:
     return -(-length // step) * step
 
 
-_ROUNDED = np.array([rounded(length) for length in range(513)])
+def few_shape(shape: Shape, batch_tokens: int, longest: int) -> Shape:
+    """Return the shape that a batch of an order of few shapes is filled up to: rows follow from the lengths.
 
-
-def few_shape(shape: Shape, batch_tokens: int) -> Shape:
-    """Return the shape that a batch of an order of few shapes is filled up to: rows follow from the lengths."""
-    source, target = rounded(shape.source), rounded(shape.target)
-    rows = max(shape.rows, batch_tokens // shape.each // max(source, target))
+    Lengths are not rounded past the longest there may be: a model may know no more places.
+    """
+    rows = max(shape.rows, batch_tokens // shape.each // max(rounded(shape.source), rounded(shape.target)))
+    source, target = (max(length, min(rounded(length), longest)) for length in (shape.source, shape.target))
     return Shape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0, shape.each)
 
 

@@ -74,7 +74,7 @@ def _tabbed(file: LineFile) -> Iterator[tuple[int, str, str]]:
 def _commas(file: LineFile, first: str) -> Iterator[tuple[int, str, str]]:
     if [column.strip().lower() for column in first.split(",")] != ["image", "caption"]:
         raise DataError(f"{file.at(1)}: neither a tab nor the header image,caption. {_FORM}")
-    rows = csv.reader(iter(file), strict=True)
+    rows = csv.reader((f"{line}\n" for line in file), strict=True)
     try:
         next(rows)
         for row in rows:
@@ -84,7 +84,7 @@ def _commas(file: LineFile, first: str) -> Iterator[tuple[int, str, str]]:
                     f"{file.at(rows.line_num)}: {what} instead of image,caption. "
                     "A caption with commas stands in double quotes."
                 )
-            yield rows.line_num, row[0].strip(), row[1].strip()
+            yield rows.line_num, row[0].strip(), row[1].strip().replace("\n", " ")
     except csv.Error as error:
         raise DataError(f"{file.at(rows.line_num)}: not CSV ({error}).") from None
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from regard.errors import DataError, did_you_mean
 
@@ -30,6 +31,7 @@ _NOT_READ = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
     b"PK\x03\x04": "zip",
 }
+_CHUNK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -130,7 +132,7 @@ def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
     if start.startswith(_GZIP):
         return gzip.GzipFile(fileobj=raw)
     if start.startswith(_XZ):
-        return lzma.LZMAFile(raw)
+        return io.BufferedReader(_Xz(raw))
     for magic, kind in _NOT_READ.items():
         if start.startswith(magic):
             raise DataError(f"{name} is {kind} data. Text, .gz and .xz are read: unpack it first.")
@@ -138,6 +140,38 @@ def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
         if start and name.endswith(ending):
             raise DataError(f"{name} is not {kind} data. If it is plain text, rename it without {ending}.")
     return raw
+
+
+class _Xz(io.RawIOBase):
+    """What xz has compressed, one stream after the other; Python's own reader stops in silence at a damaged one."""
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        self._raw, self._stream = raw, lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """Unpack some, at most as much as there is room for."""
+        while True:
+            given = b""
+            if self._stream.eof:
+                given = self._stream.unused_data.lstrip(b"\0")  # zeros may stand between two streams
+                while not given:
+                    chunk = self._raw.read(_CHUNK)
+                    if not chunk:
+                        return 0
+                    given = chunk.lstrip(b"\0")
+                self._stream = lzma.LZMADecompressor()
+            elif self._stream.needs_input:
+                given = self._raw.read(_CHUNK)
+                if not given:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            data = self._stream.decompress(given, len(into))
+            if data:
+                into[: len(data)] = data
+                return len(data)
 
 
 def _spool(name: str, read: Callable[[int], bytes]) -> LineFile:

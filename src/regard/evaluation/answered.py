@@ -10,7 +10,7 @@ from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
 from regard.data.questions import gold_cells
 from regard.decoding.respondent import Respondent
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import Reading
 from regard.evaluation.report import Report, Score
 from regard.models.rest import at_rest
@@ -36,12 +36,18 @@ def evaluate_answers(
     pictures.require("questions")
     if not len(pictures):
         raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")
+    if reading is not None and respondent.config.model.attention is None:
+        raise ConfigError("Leave out --layer and --head: this model has no attention to be scored.")
     model, words, chosen = respondent.model, respondent.words, reading or Reading()
     device = next(model.parameters()).device
     scores, said, chances = QuestionScores(words.kinds), list[str](), list[float]()
     with at_rest(model):
         for batch in _batches(respondent, pictures, batch_size or AT_ONCE):
             seen = respondent.see(batch, look=batch.gold is not None)
+            for what, asked, axis in (("layer", chosen.layer, 2), ("head", chosen.head, 3)):
+                have = 0 if seen.weights is None else seen.weights.shape[axis]
+                if have and asked is not None and not -have <= asked < have:
+                    raise ConfigError(f"There is no {what} {asked}: this model has {have}, counted from 0.")
             scores.add(seen, batch.to(device), chosen.layer, chosen.head)
             said += [words.answers[place] for place in seen.logits.argmax(dim=1).tolist()]
             chances += [] if batch.gold is None else batch.gold[batch.gold.any(dim=1)].float().mean(dim=1).tolist()

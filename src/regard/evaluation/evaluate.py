@@ -78,10 +78,15 @@ def evaluate(
         sentences=len(lines),
         search=in_words(options, translator.members),
         scores=tuple(scores),
-        by_length=bleu_by_length(lines, hypotheses, targets, edges),
+        by_length=bleu_by_length(_untagged(translator, lines), hypotheses, targets, edges),
         by_length_signature=main.made_by,
         translations=tuple(hypotheses),
     )
+
+
+def _untagged(translator: Translator, lines: Sequence[str]) -> Sequence[str]:
+    """Leave out the tags that sources begin with where a model has some: they are no words."""
+    return [without_tag(line) for line in lines] if translator.tokenizers.tags else lines
 
 
 def _translate(

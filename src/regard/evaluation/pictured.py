@@ -14,7 +14,7 @@ from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.decoding.search import in_words
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import Reading
 from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
@@ -70,6 +70,10 @@ def evaluate_captions(
     options = options or narrator.options
     options = options if beam is None else replace(options, beam=beam)
     scenes = pictures if isinstance(pictures, ScenePictures) else None
+    if reading is not None and scenes is None:
+        raise ConfigError(f"Leave out --layer, --head and --shift: {pictures.name} does not tell where to look.")
+    if reading is not None and narrator.config.model.attention is None:
+        raise ConfigError("Leave out --layer, --head and --shift: this model has no attention to be scored.")
     texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
     pointed = ScenePointing(reading)
     for start in range(0, len(pictures), CHUNK):

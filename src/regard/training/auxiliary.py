@@ -6,6 +6,9 @@ its number of tokens, and no weight has to be tuned to lengths or to batch sizes
 
 from typing import NamedTuple
 
+import torch
+from torch.nn import functional
+
 from regard.errors import ConfigError
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -60,14 +63,14 @@ def guided_loss(
     return -(real * looks[b, t, s].clamp_min(SMALLEST).log() / counts[b, t].clamp_min(1.0)).sum()
 
 
-def one_step_later(links: Int[Tensor, "N 3"], steps: int) -> Int[Tensor, "N 3"]:
+def one_step_later(links: Int[Tensor, "N 3"], written: Bool[Tensor, "B T"]) -> Int[Tensor, "N 3"]:
     """Link the looks one step after: there a decoder has read the word that is aligned, where before it has to guess.
 
-    What would be linked after the last step is not linked.
+    What would be linked after the last step of a sentence is not linked; `written` says which steps it has.
     """
-    moved = links.clone()
-    moved[:, 1] += 1
-    return moved.masked_fill_((links[:, :1] < 0) | (moved[:, 1:2] >= steps), -1)
+    b, t, s = links.unbind(dim=1)
+    there = functional.pad(written, (0, 1))[b.clamp_min(0), t + 1] & (b >= 0)
+    return torch.stack((b, t + 1, s), dim=1).masked_fill_(~there[:, None], -1)
 
 
 def check_looks(weights: Float[Tensor, "B T L H S"], layer: int, head: int) -> None:

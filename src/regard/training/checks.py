@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.config import Config, DecoderConfig
+from regard.config import Config, TrainingConfig
 from regard.data.lines import STDIN
 from regard.data.tagged import check_tagged
 from regard.data.tokenizers import check_kinds
@@ -28,6 +28,12 @@ METRICS = ("bleu", "accuracy", "ap", "loss")
 DEVICES = ("auto", "cpu", "cuda")
 RECURRENT = ("residual", "readout", "start", "context_dropout", "output_dropout")
 """Settings of a decoder that a Transformer has no use for."""
+UNREAD = {
+    CLASSIFY: ("r_drop", "teacher_forcing", "coverage_loss", "guided"),
+    ANSWER: ("r_drop", "teacher_forcing", "coverage_loss"),
+    DETECT: ("r_drop", "teacher_forcing", "coverage_loss", "guided", "label_smoothing"),
+}
+"""Settings of training that the objective of a task does not read."""
 
 
 def check(config: Config, resume: bool = False) -> torch.device:
@@ -55,9 +61,9 @@ def check(config: Config, resume: bool = False) -> torch.device:
     check_data(config)
     _check_numbers(config)
     _check_model(config)
-    _check_losses(config)
     if not resume:
         _check_effects(config)
+    _check_losses(config)
     check_options(config.decoding)
     return _device(config)
 
@@ -137,6 +143,13 @@ def _check_losses(config: Config) -> None:
 def _check_effects(config: Config) -> None:
     """Refuse settings that nothing in this model or its optimizer reads."""
     settings, model, decoder = config.training, config.model, config.model.decoder
+    for name in UNREAD.get(model.task, ()):
+        got, usual = getattr(settings, name), getattr(TrainingConfig(), name)
+        if got != usual:
+            raise ConfigError(
+                f"training.{name} is {got}, which the loss of model.task={model.task} does not read: set "
+                f"training.{name}={usual}, the default."
+            )
     recurrent = decoder.kind != TRANSFORMER
     looked_at = decoder.context_dropout if recurrent and model.attention is not None else 0.0
     if settings.r_drop > 0 and not max(model.dropout, looked_at, decoder.output_dropout if recurrent else 0.0) > 0:
@@ -150,13 +163,14 @@ def _check_effects(config: Config) -> None:
                 f"training.{name} is {getattr(settings, name)}, which training.optimizer={settings.optimizer} does not "
                 f"read: take {' or '.join(readers)}, or set training.{name}=0."
             )
-    for name in () if recurrent else RECURRENT:
-        got, usual = (str(getattr(one, name)).lower() for one in (decoder, DecoderConfig()))
-        if got != usual:
+    for side, name in (("encoder", "residual"), *(("decoder", name) for name in RECURRENT)):
+        ours = getattr(model, side)
+        got, usual = (str(getattr(one, name)).lower() for one in (ours, type(ours)()))
+        if ours.kind == TRANSFORMER and got != usual:
             instead = "; model.dropout is a transformer's rate" if name.endswith("dropout") else ""
             raise ConfigError(
-                f"model.decoder.{name} is {got}, which recurrent decoders alone read, and model.decoder.kind is "
-                f"transformer: set model.decoder.{name}={usual}, the default{instead}."
+                f"model.{side}.{name} is {got}, which recurrent {side}s alone read, and model.{side}.kind is "
+                f"transformer: set model.{side}.{name}={usual}, the default{instead}."
             )
 
 

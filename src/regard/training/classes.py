@@ -56,7 +56,7 @@ class ClassBatch(NamedTuple):
         """Copy the tensors to memory that a GPU can copy from by itself."""
         return self._replace(source=self.source.pin_memory(), labels=self.labels.pin_memory())
 
-    def regular(self, batch_tokens: int) -> "ClassBatch":
+    def regular(self, batch_tokens: int, longest: int) -> "ClassBatch":
         """Return it as it is: all but an epoch's last are of one shape."""
         return self
 

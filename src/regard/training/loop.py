@@ -119,7 +119,7 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
     if saved is None and (folder / CONFIG).exists():
         put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
-    few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config.training, device)
+    few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config, device)
     vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)

@@ -136,12 +136,13 @@ class Objective:
         layer, head, later = self._settings.guided_layer, self._settings.guided_head, self._settings.guided_shift
         places = batch.places
         if places is not None:
-            return astray(weights, functional.pad(places, (0, 0, 1, -1)) if later else places, layer, head)
+            if later:
+                places = functional.pad(places, (0, 0, 1, -1)) & batch.target_mask[:, :, None]
+            return astray(weights, places, layer, head)
         if batch.links is None:
             raise ConfigError(NO_LINKS)
-        return guided_loss(
-            weights, one_step_later(batch.links, weights.shape[1]) if later else batch.links, layer, head
-        )
+        links = one_step_later(batch.links, batch.target_mask) if later else batch.links
+        return guided_loss(weights, links, layer, head)
 
     def _rewarded(self, made: Made, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> Made:
         assert taught.extras.log_prob is not None

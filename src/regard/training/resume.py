@@ -129,8 +129,9 @@ def drawn_in_few_shapes(saved: Saved, device: torch.device) -> bool:
     """
     if "few_shapes" in saved.place:
         return bool(saved.place["few_shapes"])
-    then = read_toml(saved.path / CONFIG).training
-    return records_steps(then, device if then.device == "auto" else torch.device(then.device))
+    then = read_toml(saved.path / CONFIG)
+    asked = then.training.device
+    return records_steps(then, device if asked == "auto" else torch.device(asked))
 
 
 def find(folder: Path) -> tuple[Saved | None, list[str]]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from regard.config import Config, TrainingConfig
+from regard.config import Config
 from regard.errors import ConfigError, TrainingError
 from regard.models.store import CONFIG, WEIGHTS, weights_of
 from regard.settings import to_toml
@@ -37,6 +37,7 @@ from regard.training.optimizer import gradient_norm, load_state, optimizers, sta
 from regard.training.place import Place, Score, Window
 from regard.training.progress import Progress, Reporter
 from regard.training.schedule import Moment, learning_rate
+from regard.vision.build import WRITE
 
 METRICS, STATE = "metrics.jsonl", "state"
 LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
@@ -94,7 +95,7 @@ class Trainer:
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
         self.objective = material.task(model, self.settings)
-        self.records = records_steps(self.settings, self.device)
+        self.records = records_steps(config, self.device)
         self.steps = (
             RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
             if self.records
@@ -164,7 +165,8 @@ class Trainer:
             for start in range(first, len(order), self.settings.accumulate):
                 made = [self.material.batch(rows) for rows in order[start : start + self.settings.accumulate]]
                 if self.records:
-                    made = [batch.regular(self.settings.batch_tokens) for batch in made]
+                    most = self.config.data.max_length + 1  # the end mark
+                    made = [batch.regular(self.settings.batch_tokens, most) for batch in made]
                 yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made)
             first = 0
 
@@ -398,9 +400,14 @@ class Trainer:
         self.saved = saved
 
 
-def records_steps(settings: TrainingConfig, device: torch.device) -> bool:
-    """Say whether steps are recorded, and their batches filled up to few shapes for it."""
-    return settings.graphs and device.type == "cuda"
+def records_steps(config: Config, device: torch.device) -> bool:
+    """Say whether steps are recorded, and their batches filled up to few shapes for it.
+
+    Not where a captioner's norms are over the pictures of a batch: those that fill it up would count.
+    """
+    model = config.model
+    over_batch = model.task == WRITE and model.image is not None and model.image.normalise == "batch"
+    return config.training.graphs and device.type == "cuda" and not over_batch
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:

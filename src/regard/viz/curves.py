@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import DisplayError
 from regard.viz.figure import FAINT, INK, LINES, save_figure
+from regard.viz.labels import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +94,7 @@ def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
         panels[-1].set_xlabel("step")
         figure.align_ylabels()
 
-    return save_figure(out, list(runs), draw)
+    return save_figure(out, [*map(_shown, runs)], draw)
 
 
 def by_length(
@@ -120,10 +121,10 @@ def by_length(
         axes.set_xticks(range(len(bins)), bins, parse_math=False)
         axes.set_xlabel(xlabel)
         axes.set_ylim(bottom=0)
-        axes.set_title(title, loc="left", size=12, weight="bold", parse_math=False)
+        axes.set_title(_shown(title), loc="left", size=12, weight="bold", parse_math=False)
         _dress(axes, ylabel)
 
-    return save_figure(out, [*bins, *series, ylabel, xlabel, title], draw)
+    return save_figure(out, [*bins, *map(_shown, series), ylabel, xlabel, _shown(title)], draw)
 
 
 def read_metrics(path: Path) -> list[dict[str, object]]:
@@ -165,8 +166,13 @@ def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool =
             linestyle=_STYLES[colour // len(COLOURS) % len(_STYLES)],
             markersize=4.5,
             linewidth=1.6,
-            label=name or None,
+            label=_shown(name) or None,
         )
+
+
+def _shown(text: str) -> str:
+    """Make a name or title visible, with its spaces: a file's name may hold what no picture can."""
+    return " ".join(map(visible, text.split()))
 
 
 def _best(axes: "Axes", points: Points) -> None:

@@ -1,6 +1,7 @@
 """The record of one translation: what was read, what was written, and where the model looked at every step."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,16 +175,21 @@ class AttentionTrace:
         return read_record(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists and strings; `from_json` gives back the trace (weights to six digits)."""
+        """Return plain lists and strings; `from_json` gives back the trace (weights to six digits).
+
+        What is not finite is null: it comes back as NaN, a log-probability as -inf, a score as none.
+        """
+        weights = self.weights.astype(float).round(6).astype(object)
+        weights[~np.isfinite(self.weights)] = None
         return {
             "format": FORMAT,
             "source": list(self.source),
             "target": list(self.target),
-            "weights": self.weights.astype(float).round(6).tolist(),
+            "weights": weights.tolist(),
             "shape": list(self.weights.shape),
-            "log_probs": list(self.log_probs),
-            "score": self.score,
-            "candidates": [[[token, p] for token, p in step] for step in self.candidates],
+            "log_probs": [_finite(value) for value in self.log_probs],
+            "score": None if self.score is None else _finite(self.score),
+            "candidates": [[[token, _finite(p)] for token, p in step] for step in self.candidates],
             "source_words": list(self.source_words),
             "target_words": list(self.target_words),
             "special": sorted(self.special),
@@ -200,9 +206,11 @@ class AttentionTrace:
                 source=tuple(record["source"]),
                 target=tuple(record["target"]),
                 weights=np.array(record["weights"], dtype=np.float32).reshape(record["shape"]),
-                log_probs=tuple(record["log_probs"]),
+                log_probs=tuple(-math.inf if value is None else value for value in record["log_probs"]),
                 score=record["score"],
-                candidates=tuple(tuple((token, p) for token, p in step) for step in record["candidates"]),
+                candidates=tuple(
+                    tuple((token, math.nan if p is None else p) for token, p in step) for step in record["candidates"]
+                ),
                 source_words=tuple(record["source_words"]),
                 target_words=tuple(record["target_words"]),
                 special=frozenset(record["special"]),
@@ -210,6 +218,11 @@ class AttentionTrace:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DisplayError(f"Not a whole attention trace: {type(error).__name__}: {error}.") from error
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON has, or None."""
+    return value if math.isfinite(value) else None
 
 
 Read = TypeVar("Read")

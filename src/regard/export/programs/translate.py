@@ -14,8 +14,9 @@ def main() -> None:
     export = read_export()
     writer, end = Writer(export), export["marks"]["end"]
     source, target = Tokenizer(export["source"]), Tokenizer(export["target"])
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
         text = line.rstrip("\r\n")
+        text = text if number else text.removeprefix("\ufeff")
         if export["reads"] and not text.strip():
             print()
             continue

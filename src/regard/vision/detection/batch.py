@@ -50,7 +50,7 @@ class ObjectBatch(NamedTuple):
         own = [self.source, self.classes, self.boxes, self.counts]
         return own if self.masks is None else [*own, self.masks]
 
-    def regular(self, batch_tokens: int) -> "ObjectBatch":
+    def regular(self, batch_tokens: int, longest: int) -> "ObjectBatch":
         """Return it as it is: all but an epoch's last are of one shape."""
         return self
 

@@ -18,6 +18,9 @@ from regard.vision.positions import Grid
 NARROWEST = 0.02
 """No light is narrower, as a fraction of the image: a box may shrink to nothing on the way."""
 
+UNLIT = ("temperature", "learn_temperature", "groups", "head_width", "values", "coverage", "pruned")
+"""Settings of an attention that a look in a light has no use for."""
+
 
 def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
     """Return the middle (x, y) of each cell, row by row, as fractions of the image."""
@@ -139,6 +142,13 @@ class LitLook(Look):
             raise ConfigError(
                 "model.detection.kind=anchors adds a light to scaled dot products: take model.attention.score="
                 "scaled-dot, reach=global and focus=softmax, or model.detection.kind=learned, which takes any."
+            )
+        usual = AttentionConfig()
+        unread = [f"model.attention.{name}" for name in UNLIT if getattr(config, name) != getattr(usual, name)]
+        if unread:
+            raise ConfigError(
+                f"model.detection.kind=anchors does not read {', '.join(unread)}: leave that at its default, or take "
+                "model.detection.kind=learned, which reads all but coverage and values."
             )
         if width % config.heads:
             raise ConfigError(f"model.attention.heads is {config.heads}, which does not divide the width {width}.")

@@ -71,7 +71,7 @@ class QuestionBatch(NamedTuple):
         """Return what there is on a device."""
         return [part for part in self if isinstance(part, Tensor)]
 
-    def regular(self, batch_tokens: int) -> "QuestionBatch":
+    def regular(self, batch_tokens: int, longest: int) -> "QuestionBatch":
         """Return it as it is: all but an epoch's last are of one shape."""
         return self
 

@@ -1,5 +1,6 @@
 """From a configuration to a model that answers questions."""
 
+from regard.attention.base import coverages
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
@@ -14,5 +15,17 @@ def make_answerer(model: ModelConfig, words: int, answers: int) -> Answerer:
             raise ConfigError(f"An answerer needs at least 1 {name}, got {count}.")
     if not 0.0 <= model.dropout < 1.0:
         raise ConfigError(f"model.dropout must be at least 0 and below 1, got {model.dropout}.")
+    _check_looks(model)
     parts = Parts(Dropout(model.dropout, model.variational), words, answers)
     return answerers[model.questions.kind](model, parts)
+
+
+def _check_looks(model: ModelConfig) -> None:
+    """Refuse looks that go by those before: questions about an image look at it at once, as if they were one."""
+    for name, instead in (("coverage", "none"), ("reach", "global")):
+        got = getattr(model.attention, name, instead)
+        if got in (*coverages, "local-m"):
+            raise ConfigError(
+                f"model.attention.{name}={got} goes by the looks before, and so questions about one image would change "
+                f"each other's answers: set model.attention.{name}={instead}."
+            )
