@@ -233,6 +233,8 @@ def test_a_model_of_several_languages_is_told_which():
     asked = evaluate(translator, PAIRS, beam=2, to="x")
     assert asked == told != evaluate(translator, PAIRS, beam=2, to="y")
     assert evaluate(translator, PAIRS, beam=2, to="x", reverse=make())["AER"].count == 2
+    ten = [Pair("a b c d a b c d a b", "b a")]
+    assert [entry.last for entry in evaluate(translator, ten, beam=2, to="x").by_length if entry.count] == [10]
     with pytest.raises(ConfigError, match="This model does not write 'z', but x, y"):
         evaluate(translator, PAIRS, to="z")
     with pytest.raises(DataError, match="'a b c' does not tell what to write"):

@@ -12,8 +12,10 @@ from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelCo
 from regard.data.batching import IGNORED, BatchOrder, Shape, few_shape, rounded
 from regard.models.build import build_model
 from regard.presets import preset, presets
+from regard.presets.vision import any_preset
 from regard.training.graphs import RecordedSteps, Steps, own_stream
 from regard.training.objective import Objective
+from regard.training.trainer import records_steps
 
 TRANSFORMER = ModelConfig(
     embedding=8,
@@ -86,6 +88,13 @@ def test_lengths_are_rounded_to_few():
     assert few_shape(Shape(1, 300, 9, 4), 100, 999) == Shape(1, 320, 10, 20)
     assert few_shape(Shape(3, 17, 9, 0), 100, 18) == Shape(5, 18, 10, 0)  # no model needs more than 18 places
     assert few_shape(Shape(3, 17, 9, 0), 100, 16) == Shape(5, 17, 10, 0)
+
+
+def test_captioners_that_normalise_over_a_batch_are_not_filled_up():
+    config, cuda = any_preset("xu2015-soft-small"), torch.device("cuda")
+    over = replace(config, model=replace(config.model, image=replace(config.model.image, normalise="batch")))
+    assert records_steps(config, cuda)
+    assert not records_steps(over, cuda)
 
 
 def test_long_texts_are_drawn_in_few_shapes():
