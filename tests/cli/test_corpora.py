@@ -26,6 +26,7 @@ class TestTags:
         kind = ("--set", "tokenizer.kind=characters", "--set", option)
         ran = regard("train", *tagged, *valid, "--out", "model", *SMALL, *kind)
         assert ran.code == 0, ran.err
+        assert ran.err.endswith('regard attend model "a sentence of yours" --to again\n')
         lines = b"<2again> ba be\n\n<2back> ba be\n"
         own = regard("translate", "model", "--beam", "3", stdin=lines)
         assert (own.code, own.err) == (0, "")

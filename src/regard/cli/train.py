@@ -120,9 +120,10 @@ def _what_next(config: Config, out: Path) -> str:
 
         question = ' "a question of yours"' if config.model.task == "answer" else ""
         return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
+    to = f" --to {config.data.tagged[0].partition('=')[0]}" if config.data.tagged else ""
     if config.model.attention is None:
-        return f' Try it with: echo "a sentence of yours" | regard translate {out}'
-    return f' Look at it with: regard attend {out} "a sentence of yours"'
+        return f' Try it with: echo "a sentence of yours" | regard translate {out}{to}'
+    return f' Look at it with: regard attend {out} "a sentence of yours"{to}'
 
 
 def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from regard.data.regions import counted
+
 
 @dataclass(frozen=True)
 class Score:
@@ -86,15 +88,16 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """Write it for people: first what was done, then one line for each number."""
-        yield f"{self.data}: {self.sentences:,} {self.unit}, {self.search}"
+        yield f"{self.data}: {counted(self.sentences, self.unit.removesuffix('s'))}, {self.search}"
         wide = max(len(score.name) for score in self.scores)
         for score in self.scores:
-            yield f"  {score.name:<{wide}}  {score.shown:>8}  {score.count:,} {score.unit} | {score.made_by}"
+            over = counted(score.count, score.unit.removesuffix("s"))
+            yield f"  {score.name:<{wide}}  {score.shown:>8}  {over} | {score.made_by}"
         if self.by_length:
             yield f"  BLEU by source length in words | {self.by_length_signature}"
         for entry in self.by_length:
             if entry.bleu is not None:
-                yield f"  {entry.label:>{wide}}  {entry.bleu:>8.2f}  {entry.count:,} sentences"
+                yield f"  {entry.label:>{wide}}  {entry.bleu:>8.2f}  {counted(entry.count, 'sentence')}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
