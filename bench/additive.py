@@ -240,6 +240,7 @@ def one_step(look: Attention, kind: torch.dtype, size: int) -> None:
 
 def long_sources(kind: torch.dtype, size: int = 8192) -> None:
     """Train one step of each score on sources of 8192 tokens, B=2; a sequence that looks at itself, and at another."""
+    print(f"{kind}, B=2, {size:,} tokens looking at {size:,}, width 512".removeprefix("torch."))
     print("| score | looks at | forward + backward, ms | MiB |\n|---|---|---|---|")
     for score, itself in itertools.product(scores, (False, True)):
         config = AttentionConfig(score, width=512, longest=size)

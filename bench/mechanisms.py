@@ -89,8 +89,6 @@ class Mechanism:
     base: Callable[[], Config] = lambda: override(configuration(), RECURRENT)
     inside: bool = False
     """Whether it is at work where the encoder looks at itself."""
-    steps: int = 0
-    """Steps of training, where it needs others than all the rest."""
 
     @property
     def key(self) -> str:
@@ -117,10 +115,8 @@ def mechanisms() -> Iterator[Mechanism]:
     for name, reach in reaches.items():
         if name == "global" or not reach.of_another:
             continue
-        # A window that has to learn where to go is to see most of a source from its middle, as in the paper.
-        window, steps = (10, 2500) if name == "local-p" else (4, 0)
-        local = (f"model.attention.reach={name}", f"model.attention.window={window}")
-        yield Mechanism("reach", name, reach, local, steps=steps)
+        local = (f"model.attention.reach={name}", "model.attention.window=4")
+        yield Mechanism("reach", name, reach, local)
     yield Mechanism("reach", "global", reaches["global"], ("model.attention.reach=global",))
     for name, reach in reaches.items():
         if not reach.of_another:
@@ -144,7 +140,7 @@ def mechanisms() -> Iterator[Mechanism]:
 
 def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
     """Train, score and draw one mechanism; what is measured goes beside the model."""
-    config, steps = override(mechanism.base(), mechanism.changes), steps or mechanism.steps
+    config = override(mechanism.base(), mechanism.changes)
     if steps:
         config = override(config, (f"training.steps={steps}", f"training.validate_every={steps}"))
     out = folder / mechanism.key
@@ -332,10 +328,9 @@ images have [pages of their own](vision.md).
 Each row is one small model on the [phrasebook](../phrasebook.md), 128 units wide, trained for 800 steps (a minute or
 two on one CPU core) and scored on {TEST}: scores, focuses and the reaches of a decoder with
 `bahdanau2014-small`, what is at work within a sequence with `transformer2017-small` of 2 + 2 layers. The numbers say
-that each of them works and what it costs. (local-p has 2,500 steps and a wider window than local-m: it starts in the
-middle of every source, and is slow to learn where to go.) One short run on sentences as regular as these does not say
-which is best on yours: `regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256
-states, forward and backward, on one CPU thread.
+that each of them works and what it costs. One short run on sentences as regular as these does not say which is best on
+yours: `regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256 states, forward and
+backward, on one CPU thread.
 
 Written by `python bench/mechanisms.py pages`, from models made by `python bench/mechanisms.py train`.
 """

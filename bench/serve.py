@@ -38,7 +38,7 @@ class Run(NamedTuple):
 @contextmanager
 def server(model: str, batch: int, wait: int) -> Iterator[tuple[int, int]]:
     """Serve a model for a while; tell the port and the process."""
-    program = [sys.executable, "-c", "from regard.cli.main import run; run()", "serve", model, "--port", "0"]
+    program = [sys.executable, "-m", "regard", "serve", model, "--port", "0"]
     with subprocess.Popen(
         [*program, "--batch", str(batch), "--wait", str(wait)], stdout=subprocess.PIPE, text=True
     ) as it:

@@ -3,7 +3,7 @@
 # Expected error rates, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2]]
 # Luong's looks and the Transformer's are read off as they are, one step later (--shift), and with hindsight (--posterior).
-# What Luong's models of both directions tell with hindsight of the training text, merged, then guides models that are
+# What Luong's global dot of both directions tells with hindsight of the training text, merged, then guides models that are
 # trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides all
 # of them once more.
 set -e
@@ -54,14 +54,18 @@ guide() { # what the links are called, what the folders of who learns from them 
   judge "Luong's, four heads, the first guided, the step after" $pupils four-heads --head 0 --shift
   judge "Transformer, guided, the step after" $pupils transformer --layer 2 --head 0 --shift
 }
-for direction in de-en en-de; do
-  learn $direction alignments.toml "$out/$direction" "$@"
+for kind in luong transformer; do
+  for direction in de-en en-de; do
+    learn $direction alignments_$kind.toml "$out/$kind-$direction" "$@"
+  done
 done
-judge "Luong's global dot" "" global-dot
-judge "Luong's global dot, with hindsight" "" global-dot --posterior
-judge "Transformer, lowest layer, the step after" "" transformer --layer 0 --shift
-judge "Transformer, with hindsight" "" transformer --posterior
-link luong "" global-dot --posterior
+for variant in global-dot global-general local-m-general local-p-general; do
+  judge "Luong's $variant" luong- $variant
+  judge "Luong's $variant, with hindsight" luong- $variant --posterior
+done
+judge "Transformer, lowest layer, the step after" transformer- transformer --layer 0 --shift
+judge "Transformer, with hindsight" transformer- transformer --posterior
+link luong luong- global-dot --posterior
 guide luong guided- "$@"
 link transformers guided- transformer --layer 2 --head 0 --shift
 guide transformers again- "$@"

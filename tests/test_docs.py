@@ -179,7 +179,7 @@ TRANSCRIPT = re.compile(
 
 
 def printed_by(command: str) -> str:
-    program = [sys.executable, "-c", "from regard.cli.main import run; run()", *shlex.split(command)[1:]]
+    program = [sys.executable, "-m", "regard", *shlex.split(command)[1:]]
     return subprocess.run(program, capture_output=True, check=True, encoding="utf-8").stdout
 
 

@@ -42,6 +42,7 @@ ORDER = (
     "serve",
     "export",
     "cli",
+    "__main__",
 )
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich", "fastapi", "uvicorn")
 BY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -57,7 +57,7 @@ def test_killed_again_and_again_a_run_ends_with_the_same_weights(tmp_path):
     )
 
     def command(folder: Path, *more: str) -> list[str]:
-        return [sys.executable, "-c", "from regard.cli.main import run; run()", "train", "--out", str(folder), *more]
+        return [sys.executable, "-m", "regard", "train", "--out", str(folder), *more]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     subprocess.run(command(tmp_path / "whole", *options), check=True, env=environment, capture_output=True)

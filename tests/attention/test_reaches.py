@@ -385,7 +385,7 @@ def centre_of(look, name, query, t, length):
         return min(t, length - 1)
     hidden = [math.tanh(float(look.reach.W_p.weight[i] @ query)) for i in range(QL)]
     told = sum(float(look.reach.v_p.weight[0, i]) * hidden[i] for i in range(QL))
-    return length / (1 + math.exp(-told))
+    return length / (1 + math.exp(-told / math.sqrt(QL)))
 
 
 @pytest.mark.parametrize("name", ["local-m", "local-p"])
@@ -395,7 +395,7 @@ def test_local_equals_the_equations(name, w, pair):
     query, states, mask = pair
     look = local(name, w=w)
     if name == "local-p":
-        look.reach.v_p.weight.data.mul_(9.0)  # so that centres are all over the source
+        look.reach.v_p.weight.data.mul_(9.0 * math.sqrt(QL))  # so that centres are all over the source
     attended = look(query, look.remember(states, mask))
     centres = set()
     for b, t in itertools.product(range(BL), range(TL)):
@@ -460,6 +460,30 @@ def test_the_gaussian_teaches_where_to_look(pair):
         loss(*near)
         assert abs(parameter.grad[0, 3]) > 1e-6
         assert float(parameter.grad[0, 3]) == pytest.approx((up - down) / 2e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize("width", [37, 257, 1031])
+def test_adam_leads_the_centre_and_does_not_throw_it(width):
+    """A step moves all weights of the prediction at once, however many: centres must not end where no gradient is."""
+    length, rows = 23, 7
+    torch.manual_seed(3)
+    look = build_attention(AttentionConfig("dot", "local-p", window=5), width, width)
+    query = torch.randn(width) + 0.3 * torch.randn(rows, 11, width)  # states of a network have much in common
+    memory = look.remember(torch.zeros(rows, length, width), from_lengths(torch.full((rows,), length)))
+    adam = torch.optim.Adam(look.parameters(), 4e-3)
+
+    def found() -> torch.Tensor:
+        weights = look(query, memory).weights.squeeze(2)
+        return (weights * torch.arange(length)).sum(-1) / weights.sum(-1)
+
+    places = []
+    for steps in (10, 90):
+        for _ in range(steps):
+            adam.zero_grad()
+            (found() - 22).square().mean().backward()
+            adam.step()
+        places.append(found().mean())
+    assert 12 < places[0] < 19.5 < places[1]
 
 
 @pytest.mark.parametrize("name", ["local-m", "local-p"])

@@ -10,7 +10,7 @@ import pytest
 from regard import __version__
 from regard.cli.main import COMMANDS
 
-PROGRAM = [sys.executable, "-c", "from regard.cli.main import run; run()"]
+PROGRAM = [sys.executable, "-m", "regard"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80", "PYTHONUNBUFFERED": ""}
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "rich")
 
@@ -131,7 +131,7 @@ def test_output_is_utf8_whatever_the_locale(corpus):
 def test_an_interruption_leaves_quietly():
     # A shell that starts these tests in the background lets them ignore Ctrl-C, and what they start inherits that.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    program = [sys.executable, "-c", listening + PROGRAM[-1], "data", "phrasebook:1000000"]
+    program = [sys.executable, "-c", listening + "from regard.cli.main import run; run()", "data", "phrasebook:1000000"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as running:
         assert running.stdout.readline()  # it is at work
         running.send_signal(signal.SIGINT)

@@ -99,7 +99,7 @@ def test_in_python_it_is_the_same(regard, trained):
 
 def test_a_slow_writer_is_answered_before_the_input_ends(trained):
     """Through pipes, as another program would: the answer to a line comes while the next is not yet written."""
-    arguments = [sys.executable, "-c", "from regard.cli.main import run; run()", "translate", str(trained)]
+    arguments = [sys.executable, "-m", "regard", "translate", str(trained)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         for text in (b"the dog\n", b"\n", b"a cat\n"):

@@ -78,7 +78,7 @@ def test_an_address_that_cannot_be_had_is_one_clear_error():
 
 
 def test_the_command_serves_until_it_is_told_to_stop(folders):
-    program = [sys.executable, "-c", "from regard.cli.main import run; run()"]
+    program = [sys.executable, "-m", "regard"]
     command = [*program, "serve", folders["translate"], folders["caption"], "--port", "0", "--device", "cpu"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
