@@ -404,6 +404,12 @@ class TestWrong:
             message(write("a.jsonl", '{"source": "a", "target": "b"}\n' + line + "\n")) == f"a.jsonl, line 2: {wanted}"
         )
 
+    def test_a_sentence_may_begin_with_a_brace(self):
+        write("a.any", "{x} is a set\t{x} ist eine Menge\n")
+        assert [pair.target for pair in open_corpus(["a.any"])] == ["{x} ist eine Menge"]
+        broken = "a.odd, line 1: not JSON (Invalid control character at, column 14)."
+        assert message(write("a.odd", '{"source": "a\tb"}\n')) == broken
+
     def test_a_text_alone(self):
         assert message(write("a.en", "a\nb\n")) == (
             "a.en is neither TSV (source TAB target) nor JSONL by its first line. For parallel text, give two files: "

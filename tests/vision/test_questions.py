@@ -60,6 +60,14 @@ PAIRS = {
         replace(TOP_DOWN, attention=AttentionConfig("gated-tanh", width=A, heads=3)),
         QuestionsConfig("top-down", fusion=F),
     ),
+    "top-down, grouped": (
+        replace(TOP_DOWN, attention=AttentionConfig("gated-tanh", width=A, heads=4, groups=2, learn_temperature=True)),
+        QuestionsConfig("top-down", fusion=F),
+    ),
+    "top-down, values": (
+        replace(TOP_DOWN, attention=AttentionConfig("gated-tanh", width=A, values=True)),
+        QuestionsConfig("top-down", fusion=F),
+    ),
     "top-down, additive": (
         replace(TOP_DOWN, attention=AttentionConfig("additive", width=A)),
         QuestionsConfig("top-down", fusion=F),
@@ -237,6 +245,17 @@ def test_the_gated_score_has_weights_of_its_own_for_each_head():
         torch.testing.assert_close(got[:, head], wanted)
 
 
+def test_the_gated_look_hears_what_every_look_hears():
+    grouped, valued = made("top-down, grouped").attention, made("top-down, values").attention
+    assert grouped.score.V.weight.shape[0] == 2 * 2 * A  # two groups of keys, and gates for each unit
+    assert grouped.heads.W_v.out_features == 2 * Q // 4
+    assert grouped.log_temperature is not None
+    assert valued.values is not None
+    config = AttentionConfig("gated-tanh", width=A, heads=3, pruned=("0.1",))
+    pruned = replace(SYSTEMS["top-down"], attention=config)
+    assert build_answerer(pruned, WORDS, ANSWERS).attention.pruned == (1,)
+
+
 def test_a_summed_look_is_the_logarithm_of_what_fits():
     look = made("cross, summed").layers[0].summed
     words, states, asked = drawn(B, T, Q), drawn(B, S, D), Asking(*asking()[:2])
@@ -408,6 +427,9 @@ def test_what_does_not_fit_is_refused():
         ({"attention": AttentionConfig("gated-tanh", focus="hard")}, QuestionsConfig(), "a question looks once"),
         ({"attention": AttentionConfig("gated-tanh", reach="local-p")}, QuestionsConfig(), "at all regions"),
         ({"attention": AttentionConfig("gated-tanh", heads=0)}, QuestionsConfig(), "model.attention.heads must be"),
+        ({"attention": AttentionConfig("gated-tanh", heads=5)}, QuestionsConfig(), "does not divide the width"),
+        ({"attention": AttentionConfig("gated-tanh", heads=4, groups=3)}, QuestionsConfig(), "model.attention.groups"),
+        ({"attention": AttentionConfig("gated-tanh", pruned=("1.0",))}, QuestionsConfig(), "the last layer is 0"),
         ({"dropout": 1.0}, QuestionsConfig(), "model.dropout must be at least 0 and below 1"),
         ({"image": None}, QuestionsConfig(), "model.image is none"),
     ],

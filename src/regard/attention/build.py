@@ -5,7 +5,7 @@ import math
 from torch import nn
 
 from regard.attention.attention import Attention, Parts
-from regard.attention.base import Reach, Sizes, coverages, focuses, reaches, scores
+from regard.attention.base import Reach, Score, Sizes, coverages, focuses, reaches, scores
 from regard.attention.heads import Heads
 from regard.attention.positions import Position, PositionSizes, positions
 from regard.config import AttentionConfig
@@ -23,12 +23,14 @@ def build_attention(
     causal: bool = False,
     position: str = NONE,
     layer: int = 0,
+    score: type[Score] | None = None,
 ) -> Attention:
     """Put together the parts that a configuration names.
 
     `itself` says that a sequence looks at itself (`causal`: at its past alone), rather than at another one.
-    `position` counts only there.
+    `position` counts only there. `score` is one that has no name among `scores`.
     """
+    score = score or scores[config.score]
     name = "model.self_attention" if itself else "model.attention"
     groups = config.groups or config.heads
     _check_numbers(config, name, groups)
@@ -41,8 +43,7 @@ def build_attention(
                 f"{name}.heads is {config.heads}, which does not divide the width of a query, {query_width}: "
                 f"change one of them, or set {name}.head_width."
             )
-        reads_states = scores[config.score].reads_states
-        heads = Heads(query_width, state_width, config.heads, groups, width, query_width, reads_states)
+        heads = Heads(query_width, state_width, config.heads, groups, width, query_width, score.reads_states)
     sizes = Sizes(
         query=width,
         key=width if projected else state_width,
@@ -58,17 +59,17 @@ def build_attention(
         soft_first=config.soft_first,
         causal=causal,
     )
-    _check_meaning(config, name, itself)
-    score = scores[config.score](sizes)
+    _check_meaning(config, name, itself, score)
+    scored = score(sizes)
     parts = Parts(
-        score,
+        scored,
         reaches[config.reach](sizes),
         focuses[config.focus](sizes),
         query_width if projected else state_width,
         heads,
         nn.Linear(state_width, state_width, bias=False) if config.values and not projected else None,
         _position(position, name, config, sizes) if itself else None,
-        None if config.coverage == NONE else coverages[config.coverage](sizes, score.key_width),
+        None if config.coverage == NONE else coverages[config.coverage](sizes, scored.key_width),
         config.temperature,
         config.heads if config.learn_temperature else 0,
         _pruned(config, name, layer),
@@ -99,9 +100,9 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
         raise ConfigError(f"{name}.soft_first must not be negative, got {config.soft_first}.")
 
 
-def _check_meaning(config: AttentionConfig, name: str, itself: bool) -> None:
+def _check_meaning(config: AttentionConfig, name: str, itself: bool, score: type[Score]) -> None:
     """Refuse what has no meaning."""
-    score, reach, focus = scores[config.score], reaches[config.reach], focuses[config.focus]
+    reach, focus = reaches[config.reach], focuses[config.focus]
     if itself and not reach.of_itself:
         raise ConfigError(
             f"{name}.reach={config.reach} finds a place in another sequence, and a sequence that looks at itself has "

@@ -4,9 +4,7 @@ import torch
 from torch import nn
 
 from regard.attention import Attended, Attention, build_attention
-from regard.attention.attention import Parts as AttentionParts
-from regard.attention.base import Sizes, focuses, reaches
-from regard.attention.heads import Heads
+from regard.attention.build import check_pruned
 from regard.config import AttentionConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.cells import CellState, cells
@@ -88,33 +86,14 @@ class TopDown(Answerer):
 
 def _attention(config: AttentionConfig, query_width: int, state_width: int) -> Attention:
     """Make the look at the regions: the paper's, or one with any score that there is."""
-    if config.score != GATED:
-        return build_attention(config, query_width, state_width)
-    if config.heads < 1 or config.width < 1:
-        name = "heads" if config.heads < 1 else "width"
-        raise ConfigError(f"model.attention.{name} must be at least 1, got {getattr(config, name)}.")
-    if config.reach != "global" or config.coverage != "none":
+    if config.score == GATED and (config.reach != "global" or config.coverage != "none"):
         raise ConfigError(
             f"model.attention.score={GATED} looks once, at all regions: set model.attention.reach=global and "
             "model.attention.coverage=none."
         )
-    heads = None
-    query, key = query_width, state_width
-    if config.heads > 1 or config.project:
-        query = key = config.head_width or -(-query_width // config.heads)
-        heads = Heads(query_width, state_width, config.heads, config.heads, query, query_width)
-    sizes = Sizes(
-        query,
-        key,
-        config.heads,
-        config.heads,
-        config.width,
-        soft_chance=config.soft_chance,
-        soft_first=config.soft_first,
-    )
-    score, reach, focus = GatedTanhScore(sizes), reaches["global"](sizes), focuses[config.focus](sizes)
-    width = state_width if heads is None else query_width
-    return Attention(AttentionParts(score, reach, focus, width, heads, temperature=config.temperature))
+    check_pruned(config, "model.attention", layers=1)
+    own = GatedTanhScore if config.score == GATED else None
+    return build_attention(config, query_width, state_width, score=own)
 
 
 def _check(model: ModelConfig) -> None:
