@@ -19,6 +19,7 @@ slow: $(INSTALLED)  ## the trainings that take minutes
 	OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/pytest -m slow
 
 gpu-test:  ## what needs an NVIDIA GPU, with the Python that knows it: make gpu-test PYTHON=...
+	@$(PYTHON) -c 'import torch, triton, pytest, hypothesis, jaxtyping, beartype' || { echo 'make gpu-test needs a Python with torch, triton, pytest, hypothesis, jaxtyping and beartype.'; exit 1; }
 	PYTHONPATH=src $(PYTHON) -m pytest -m gpu $$(grep -rl --include='*.py' 'mark\.gpu' tests)
 
 lint: $(INSTALLED)
@@ -49,7 +50,7 @@ gpu-bench:  ## what a GPU takes, with the Python that knows it: make gpu-bench P
 	PYTHONPATH=src $(PYTHON) bench/additive.py --long
 	PYTHONPATH=src $(PYTHON) bench/gpu_step.py
 	PYTHONPATH=src $(PYTHON) bench/gpu_step.py --loss
-	PYTHONPATH=src $(PYTHON) bench/long_sources.py --keep
+	PYTHONPATH=src $(PYTHON) bench/long_sources.py --keep --budget 3600
 	PYTHONPATH=src $(PYTHON) bench/growth.py --device cuda --keep
 	PYTHONPATH=src $(PYTHON) bench/growth.py --device cuda --memory --keep
 

@@ -1,10 +1,10 @@
 """How fast regard and Joey NMT train Bahdanau's system (H = 1000) on one GPU: tokens a second of a training under way.
 
-The GPU's machine needs torch, numpy, sentencepiece, sacrebleu and matplotlib, and no network: data and toolkit are made
-elsewhere and carried there.
+The GPU's machine needs torch, Triton, numpy, safetensors, sentencepiece, sacrebleu and matplotlib, and no network: data
+and toolkit are made elsewhere and carried there.
 
     python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --prepare     # where there is a network
-    python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt               # on the GPU's machine
+    python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --whole 10900   # on the GPU's machine
 
 Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
 so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
@@ -14,7 +14,8 @@ told of and left out; after --budget seconds no new round is begun.
 
 With --whole STEPS regard, in the precision that was fastest, then trains a model from nothing, alone, and all is on the
 clock: from the start of the process over reading and cutting the text, recording and every step to the weights on the
-disk. Joey NMT, which would take minutes, is counted at its rate under way, as if it started at once.
+disk. (What Triton compiles is in its cache from the turns before; tokens are steps times what a step had in the turns.)
+Joey NMT, which would take minutes, is counted at its rate under way, as if it started at once.
 """
 
 import time
@@ -87,15 +88,20 @@ def measure(names: list[str], settings: Settings, given: Namespace) -> list[tupl
 
 
 def whole(every: list[tuple[str, Measured]], settings: Settings, given: Namespace) -> str:
-    """Let regard, at its fastest, train a model from its start to its end, alone."""
+    """Let regard, at its fastest, train a model from its start to its end, alone; a failure is told."""
     own = {kind: one for kind, one in every if one.worker.name == "regard"}
     peers = [one.rate for _, one in every if one.worker.name != "regard"]
+    if not own:
+        return f"{given.whole:,} steps from start to end: left out, since regard failed before."
     kind, one = max(own.items(), key=lambda item: item[1].rate)
     more = {**KINDS["regard"][kind], "steps": given.whole, "label": f"{kind}-whole"}
-    began = time.perf_counter()
     with locked(), TemporaryDirectory() as folder:
-        finish(Worker("regard", given.model, "train", replace(settings, made=Path(folder)), **more))
-    seconds = time.perf_counter() - began
+        began = time.perf_counter()
+        try:
+            finish(Worker("regard", given.model, "train", replace(settings, made=Path(folder)), **more))
+        except SystemExit as error:
+            return f"{given.whole:,} steps from start to end: left out. {error}"
+        seconds = time.perf_counter() - began
     tokens = given.whole * one.tokens / one.steps
     ratio = f", {tokens / seconds / max(peers):.2f} times Joey NMT's fastest rate under way" if peers else ""
     before = seconds - tokens / one.rate

@@ -345,7 +345,9 @@ def begun(name: str, device: torch.device) -> tuple[list[str], Callable[[Told], 
     config = set_for(any_preset(name), device)
     model = drawn(config, device, 10 if config.model.task in (CLASSIFY, DETECT) else WORDS)
     batch, count = own_batch(config), sum(weights.numel() for weights in model.parameters())
-    size = f"{batch.source.shape[0]:,} × {'×'.join(map(str, batch.source.shape[1:]))}"
+    written = config.model.image is None and config.model.encoder.kind == "none"
+    shape = batch.target.shape if written else batch.source.shape
+    size = f"{shape[0]:,} × {'×'.join(map(str, shape[1:]))}"
     return [name, f"{count / 1e6:.1f}", size], partial(train, config, model, batch)
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # German–English word alignment by attention, trained on 200,000 pairs of Europarl, judged by 508 gold alignments.
 # Expected error rates, time and hardware: recipes/README.md.
-# REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2]]
+# REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2; one seed]]
 # Luong's looks and the Transformer's are read off as they are, one step later (--shift), and with hindsight (--posterior).
 # What Luong's global dot of both directions tells with hindsight of the training text, merged, then guides models that are
 # trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides all
@@ -37,6 +37,7 @@ judge() { # what is said of it, what the folders start with, a variant, then opt
 link() { # what the links are called, what the folders start with, a variant, then options of regard align
   links=$out/data/$1 there=$out/$2de-en/models/$3 back=$out/$2en-de/models/$3
   shift 3
+  # Made once; who trains the teachers anew removes them.
   [ -e "$links.en-de" ] && return
   regard align "$there" --reverse-model "$back" --batch 256 "$@" \
     --source "$out/data/train.de" --target "$out/data/train.en" > "$links.de-en"

@@ -45,7 +45,10 @@ def compare(
     test_source: Annotated[str | None, typer.Option(metavar="FILE", help="Test source.")] = None,
     test_target: Annotated[str | None, typer.Option(metavar="FILE", help="Test target.")] = None,
     test_alignment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Gold word alignments beside the two (i-j, ipj).")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Gold word alignments beside the two (i-j, ipj; talp:FILE if counted from 1)."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -15,7 +15,8 @@ class Concat(HiddenLayer):
 
     The same functions as the additive score's, with one matrix for two. What its right half makes of the keys does not
     depend on the step, so `keys` computes it once per sentence; nothing is ever concatenated.
-    Differs from the paper: nothing. With many heads, those that share their keys share `W_a` too.
+    Differs from the paper: nothing in the equation; its own runs left a part of `W_a` the identity (footnote 15). With
+    many heads, those that share their keys share `W_a` too.
     """
 
     def __init__(self, sizes: Sizes) -> None:
