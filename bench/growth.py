@@ -346,7 +346,7 @@ def begun(name: str, device: torch.device) -> tuple[list[str], Callable[[Told], 
     model = drawn(config, device, 10 if config.model.task in (CLASSIFY, DETECT) else WORDS)
     batch, count = own_batch(config), sum(weights.numel() for weights in model.parameters())
     written = config.model.image is None and config.model.encoder.kind == "none"
-    shape = batch.target.shape if written else batch.source.shape
+    shape = batch.tokens_out.shape if written else batch.source.shape
     size = f"{shape[0]:,} × {'×'.join(map(str, shape[1:]))}"
     return [name, f"{count / 1e6:.1f}", size], partial(train, config, model, batch)
 
