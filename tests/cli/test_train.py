@@ -226,7 +226,8 @@ def test_a_resume_with_other_settings_lists_them(refused, model):
     assert refused("train", "--resume", "--out", model, "--set", "model.dropout=0.5", "--seed", "2") == (
         f"{model} cannot be resumed with other settings than it was started with:\n"
         "  seed: 1 → 2\n  model.dropout: 0.3 → 0.5\n"
-        "Leave them as they were, or train into another folder."
+        "Leave them as they were, or train into another folder. To train this model for longer, start another from it: "
+        f"regard train --from {model} (its optimizer and schedule begin anew)."
     )
 
 
@@ -282,6 +283,15 @@ def test_attention_is_guided_by_the_alignments_of_the_corpus(regard, data, tiny,
     assert ran.code == 0, ran.err
     records = [json.loads(line) for line in (data / "m" / "metrics.jsonl").read_text().splitlines()]
     assert [record["guided_loss"] > 0 for record in records] == [True] * 3
+
+
+def test_alignments_that_guide_nothing_are_refused(refused, data):
+    files = ("--source", "pairs.en", "--target", "pairs.fr", "--alignment", "pairs.align")
+    assert refused("train", *files, "--out", "m") == (
+        "--alignment is there to guide the attention, and training.guided is 0: set its weight, such as --set "
+        "training.guided=0.5, or leave the alignments out."
+    )
+    assert not (data / "m").exists()
 
 
 def test_attention_cannot_be_guided_without_alignments(regard, data, tiny):

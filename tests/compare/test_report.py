@@ -203,6 +203,38 @@ def test_a_picture_is_one_of_the_documents_blocks(tmp_path):
     assert "<figcaption>A &lt;thing&gt;</figcaption>" in to_html(document, tmp_path)
 
 
+@pytest.mark.parametrize(("best_step", "shown"), [(4, True), (6, False), (None, False)])
+def test_the_step_that_validated_best_is_told_where_it_is_not_the_last(made, best_step, shown):
+    """Runs that end with their best weights need no column for it."""
+
+    def with_best(row):
+        runs = [
+            replace(run, record=replace(run.record, result={**run.record.result, "best_step": best_step}))
+            for run in row.runs
+        ]
+        return replace(row, runs=tuple(runs))
+
+    titles = [
+        column.title for column in tables.main_table([with_best(made[name]) for name in ("look", "blind")]).columns
+    ]
+    assert ("best at" in titles) == shown
+
+
+@pytest.mark.parametrize(("second", "best"), [(30.0, [True, False]), (40.004, [True, True]), (39.996, [True, True])])
+def test_what_reads_the_same_is_as_good(second, best):
+    """Two scores that are written alike are both the best, or neither is if there are no others."""
+    column = next(column for column in tables.COLUMNS if column.measure == "bleu")
+    rows = [_scored(value) for value in (40.0, second, 20.0)]
+    top = tables._best(column, rows)
+    assert [tables._cell(column, row, top).best for row in rows] == [*best, False]
+    assert tables._best(column, [_scored(40.0), _scored(40.004)]) is None
+
+
+def _scored(bleu):
+    stat, run = SimpleNamespace(mean=bleu, spread=None), SimpleNamespace(evaluation=None)
+    return SimpleNamespace(runs=(), finished=(run,), stat=lambda name: stat if name == "bleu" else None)
+
+
 def test_the_loss_of_a_language_model_is_not_compared_with_that_of_translators():
     def row(kind, loss, bleu):
         config = replace(Config(), model=replace(ModelConfig(), encoder=EncoderConfig(kind=kind)))

@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         (Request((Entry("x"),), ("copy",)), "Variant 'x' has neither a preset nor a config to start from."),
         (Request((Entry("x", "a", "b"),), ("copy",)), "Variant 'x' has a preset and a config: each is a whole "
                                                       "configuration."),
-        (Request((Entry("x", "cho2014-smal"),), ("copy",)), "No preset named 'cho2014-smal'. Did you mean "
+        (Request((Entry("x", "cho2014-smal"),), ("copy",)), "Variant 'x': No preset named 'cho2014-smal'. Did you mean "
                                                             "'cho2014-small'? (regard list presets and regard list "
                                                             "visions show all)"),
         (Request((Entry("x", "cho2014-small", set=("model.droput=1",)),), ("copy",)),

@@ -79,6 +79,14 @@ def test_the_bar_shows_a_validation_at_once_and_not_only_with_the_next_step():
     assert "left · BLEU 31.4" in stream.getvalue()
 
 
+def test_losses_beside_the_main_one_are_told():
+    record = {**STEP, "attention_entropy": 1.5, "guided_loss": 0.25, "gradient_norm": 9.0}
+    assert describe(record, None) == (
+        "step 1,200 · epoch 3 · loss 2.5000 · guided 0.2500 · entropy of looks 1.5000 · learning rate 1.00e-03"
+        " · 12,346 tokens/s"
+    )
+
+
 def test_without_bleu():
     record = {name: value for name, value in VALIDATION.items() if name not in ("bleu", "best")}
     assert describe(record, None) == "step 1,200 · epoch 3 · validation loss 2.0000 · perplexity 7.39"

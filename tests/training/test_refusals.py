@@ -123,7 +123,8 @@ def test_settings_that_make_a_resume_meaningless(begun):
         "  training.optimizer: adam → sgd\n"
         "  training.batch_tokens: 4000 → 2000\n"
         "  training.accumulate: 2 → 1\n"
-        "Leave them as they were, or train into another folder."
+        "Leave them as they were, or train into another folder. To train this model for longer, start another from it: "
+        f"regard train --from {begun} (its optimizer and schedule begin anew)."
     )
     assert contents(begun) == before
 

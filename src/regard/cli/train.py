@@ -106,6 +106,11 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
+    if alignment is not None and not chosen.training.guided > 0:
+        raise ConfigError(
+            "--alignment is there to guide the attention, and training.guided is 0: set its weight, such as "
+            "--set training.guided=0.5, or leave the alignments out."
+        )
     from regard.training.loop import train as run
     from regard.training.trainer import INTERRUPTED
 

@@ -73,6 +73,7 @@ def _score(name: str) -> Callable[[Run], float | None]:
 MEASURES: dict[str, Callable[[Run], float | None]] = {
     "parameters": lambda run: None if run.evaluation is None else float(run.evaluation.parameters),
     "steps": _result("steps"),
+    "best_step": _result("best_step"),
     "tokens_per_second": lambda run: run.tokens_per_second,
     "seconds": _result("seconds"),
     "loss": lambda run: None if run.evaluation is None else run.evaluation.loss,

@@ -32,6 +32,7 @@ class Measured:
 COLUMNS = (
     Measured("parameters", "parameters", "Weights that are learned.", lambda v: f"{v:,.0f}", spread=False),
     Measured("steps", "steps", "Steps of training.", lambda v: f"{v:,.0f}", spread=False),
+    Measured("best_step", "best at", "The step that validated best.", lambda v: f"{v:,.0f}"),
     Measured(
         "tokens_per_second", "tokens/s", "Target tokens a second while training.", lambda v: f"{v:,.0f}", "high", False
     ),
@@ -47,7 +48,7 @@ COLUMNS = (
     ),
 )
 """The main table, where texts are read."""
-_COSTS, _AGAINST, _SPEED = COLUMNS[:4], COLUMNS[6:8], COLUMNS[-1]
+_COSTS, _AGAINST, _SPEED = COLUMNS[:5], COLUMNS[7:9], COLUMNS[-1]
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
@@ -59,8 +60,8 @@ def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
     about = replace(_AGAINST[0], about=f"Difference in {main.title} from the baseline.")
     speed = replace(_SPEED, title="pictures/s", about="Test pictures a second.")
     unit = next((run.unit for row in rows for run in row.finished), "tokens")
-    trained = replace(_COSTS[2], title=f"{unit}/s trained", about=f"{unit.capitalize()} a second while training.")
-    return (*_COSTS[:2], trained, _COSTS[3], main, about, *_AGAINST[1:], *others, speed)
+    trained = replace(_COSTS[3], title=f"{unit}/s trained", about=f"{unit.capitalize()} a second while training.")
+    return (*_COSTS[:3], trained, _COSTS[4], main, about, *_AGAINST[1:], *others, speed)
 
 
 def _scored(name: str, score: Mapping[str, Any]) -> Measured:
@@ -75,6 +76,8 @@ def _stat(column: Measured, row: Row) -> Stat | None:
 def main_table(rows: Sequence[Row]) -> Table:
     """One line for each variant: what it costs and how good it is."""
     shown = [column for column in columns_of(rows) if any(_stat(column, row) for row in rows)]
+    if not any(_stopped_early(run) for row in rows for run in row.finished):
+        shown = [column for column in shown if column.measure != "best_step"]
     best = {column.measure: _best(column, rows) for column in shown}
     columns = [Column("variant", numbers=False), *(Column(column.title, column.about) for column in shown)]
     failed = any(row.failed for row in rows)
@@ -88,6 +91,12 @@ def main_table(rows: Sequence[Row]) -> Table:
     if failed:
         columns.append(Column("note", numbers=False))
     return Table(tuple(columns), tuple(lines))
+
+
+def _stopped_early(run: Run) -> bool:
+    """Say whether other weights than those of the last step were scored."""
+    result = run.record.result or {}
+    return result.get("best_step") not in (None, result.get("steps"))
 
 
 def why_failed(row: Row) -> str:
@@ -110,7 +119,7 @@ def _cell(column: Measured, row: Row, best: float | None) -> Cell:
     margin = _margin(column, row, stat)
     if margin is not None:
         text += f" ± {column.show(margin).lstrip('+')}"
-    return Cell(text, stat.mean, best is not None and stat.mean == best)
+    return Cell(text, stat.mean, best is not None and column.show(stat.mean) == column.show(best))
 
 
 def _margin(column: Measured, row: Row, stat: Stat) -> float | None:
@@ -136,7 +145,7 @@ def _best(column: Measured, rows: Sequence[Row]) -> float | None:
         # A language model is not told the source: its loss says nothing beside that of a translator.
         rows = [row for row in rows if _reads(row)] or rows
     means = [stat.mean for row in rows if (stat := _stat(column, row))]
-    if not column.good or len(set(means)) < 2:
+    if not column.good or len(set(map(column.show, means))) < 2:
         return None
     return max(means) if column.good == "high" else min(means)
 
@@ -157,8 +166,10 @@ def length_table(rows: Sequence[Row]) -> Table | None:
     for label in sorted(counts, key=lambda label: int(label.partition("–")[0].rstrip("+"))):
         cells = [Cell(label, float(len(lines))), Cell(f"{counts[label]:,}", counts[label])]
         values = [bins[label][1] if label in bins else None for bins in found.values() if bins]
-        best = max((value for value in values if value is not None), default=None) if len(values) > 1 else None
-        cells += [Cell(NONE) if v is None else Cell(f"{v:.2f}", v, v == best) for v in values]
+        given = [value for value in values if value is not None]
+        best = max(given) if len({f"{value:.2f}" for value in given}) > 1 else None
+        top = None if best is None else f"{best:.2f}"
+        cells += [Cell(NONE) if v is None else Cell(f"{v:.2f}", v, f"{v:.2f}" == top) for v in values]
         lines.append(tuple(cells))
     return Table(tuple(columns), tuple(lines))
 

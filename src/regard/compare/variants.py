@@ -124,9 +124,9 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
         if not entry.preset and not entry.config:
             raise ConfigError(f"Variant {entry.name!r} has neither a preset nor a config to start from.")
         name = entry.name or entry.preset or Path(entry.config).stem
-        chosen = any_preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
-        chosen = _on_terms(chosen, request)
         try:
+            chosen = any_preset(entry.preset) if entry.preset else read_toml(Path(entry.config))
+            chosen = _on_terms(chosen, request)
             variants.append(Variant(name, override(override(chosen, request.set), entry.set)))
         except ConfigError as error:
             raise ConfigError(f"Variant {name!r}: {error}") from None

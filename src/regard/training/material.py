@@ -165,7 +165,8 @@ def _open_validation(
 
 def _report_left_out(cache: TokenCache, what: str, config: Config, reporter: Reporter) -> None:
     if cache.left_out:
+        pairs = "pair" if cache.left_out == 1 else "pairs"
         reporter.message(
-            f"{cache.left_out:,} {what} pairs left out: more than data.max_length = {config.data.max_length} tokens "
+            f"{cache.left_out:,} {what} {pairs} left out: more than data.max_length = {config.data.max_length} tokens "
             f"(the longest text has {cache.index.longest:,})."
         )

@@ -117,7 +117,8 @@ def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
         raise TrainingError(
             f"{folder} cannot be resumed with other settings than it was started with:\n"
             + "\n".join(f"  {line}" for line in refused)
-            + "\nLeave them as they were, or train into another folder."
+            + "\nLeave them as they were, or train into another folder. To train this model for longer, start another "
+            f"from it: regard train --from {folder} (its optimizer and schedule begin anew)."
         )
     return changed
 
