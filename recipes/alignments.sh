@@ -2,7 +2,8 @@
 # German–English word alignment by attention, trained on 200,000 pairs of Europarl, judged by 508 gold alignments.
 # Expected error rates, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2; one seed]]
-# Luong's looks and the Transformer's are read off as they are, one step later (--shift), and with hindsight (--posterior).
+# Luong's looks are read off as they are and with hindsight (--posterior), the Transformer's one step later (--shift) and with
+# hindsight.
 # What Luong's global dot of both directions tells with hindsight of the training text, merged, then guides models that are
 # trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides all
 # of them once more.

@@ -96,8 +96,12 @@ def test_a_file_of_variants_one_of_which_fails(regard, compared, here):
         (("--presets", "cho2014-small", "--data", "copy", "--alignment", "a"),
          "--alignment goes with --source and --target; with --data it is the third column."),
         (("--presets", "luong2015-small", "--source", "a", "--target", "b", "--alignment", "c", "--test", "copy"),
-         "--alignment is there to guide the attention, and training.guided is 0 in every variant: set its weight, such "
-         "as --set training.guided=0.5, or leave the alignments out."),
+         "c holds alignments, which are there to guide the attention, and training.guided is 0: set its weight, such "
+         "as training.guided=0.5, or leave the alignments out."),
+        (("--presets", "luong2015-small,cho2014-small", "--source", "a", "--target", "b", "--alignment", "c",
+          "--test", "copy"),
+         "c holds alignments, which are there to guide the attention, and training.guided is 0 in every variant: set "
+         "its weight, such as training.guided=0.5, or leave the alignments out."),
         (("--presets", "cho2014-small", "--data", "copy", "--test", "t", "--test-alignment", "a"),
          "--test-alignment goes with --test-source and --test-target; with --test it is the third column."),
         (("--presets", "cho2014-small", "--source", "a", "--target", "b"),

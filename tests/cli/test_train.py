@@ -226,8 +226,7 @@ def test_a_resume_with_other_settings_lists_them(refused, model):
     assert refused("train", "--resume", "--out", model, "--set", "model.dropout=0.5", "--seed", "2") == (
         f"{model} cannot be resumed with other settings than it was started with:\n"
         "  seed: 1 → 2\n  model.dropout: 0.3 → 0.5\n"
-        "Leave them as they were, or train into another folder. To train this model for longer, start another from it: "
-        f"regard train --from {model} (its optimizer and schedule begin anew)."
+        "Leave them as they were, or train into another folder."
     )
 
 
@@ -287,10 +286,12 @@ def test_attention_is_guided_by_the_alignments_of_the_corpus(regard, data, tiny,
 
 def test_alignments_that_guide_nothing_are_refused(refused, data):
     files = ("--source", "pairs.en", "--target", "pairs.fr", "--alignment", "pairs.align")
+    begin = "pairs.align holds alignments, which are there to guide the attention, and training.guided is 0: "
     assert refused("train", *files, "--out", "m") == (
-        "--alignment is there to guide the attention, and training.guided is 0: set its weight, such as --set "
-        "training.guided=0.5, or leave the alignments out."
+        begin + "set its weight, such as training.guided=0.5, or leave the alignments out."
     )
+    given = ("--set", 'data.train=["pairs.en", "pairs.fr", "pairs.align"]')
+    assert refused("train", *given, "--preset", "cho2014-small", "--out", "m") == begin + "leave them out."
     assert not (data / "m").exists()
 
 

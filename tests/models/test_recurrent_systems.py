@@ -515,7 +515,7 @@ def test_bahdanau2014_conditional_has_its_size():
         ("global-concat", 2000 * 1000 + 1000),
         ("local-m-dot", 0),
         ("local-m-general", 1000 * 1000),
-        ("local-p-dot", 1000 * 1000 + 1000),  # W_p and v_p
+        ("local-p-dot", 1000 * 1000 + 1000),  # W_p and v
         ("local-p-general", 2 * 1000 * 1000 + 1000),
     ],
 )

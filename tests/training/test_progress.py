@@ -80,9 +80,9 @@ def test_the_bar_shows_a_validation_at_once_and_not_only_with_the_next_step():
 
 
 def test_losses_beside_the_main_one_are_told():
-    record = {**STEP, "attention_entropy": 1.5, "guided_loss": 0.25, "gradient_norm": 9.0}
+    record = {**STEP, "guided_loss": 0.25, "attention_entropy": 1.5, "gradient_norm": 9.0, "seconds": 60.0}
     assert describe(record, None) == (
-        "step 1,200 · epoch 3 · loss 2.5000 · guided 0.2500 · entropy of looks 1.5000 · learning rate 1.00e-03"
+        "step 1,200 · epoch 3 · loss 2.5000 · guided 0.2500 · attention entropy 1.5000 · learning rate 1.00e-03"
         " · 12,346 tokens/s"
     )
 

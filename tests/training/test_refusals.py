@@ -123,8 +123,7 @@ def test_settings_that_make_a_resume_meaningless(begun):
         "  training.optimizer: adam → sgd\n"
         "  training.batch_tokens: 4000 → 2000\n"
         "  training.accumulate: 2 → 1\n"
-        "Leave them as they were, or train into another folder. To train this model for longer, start another from it: "
-        f"regard train --from {begun} (its optimizer and schedule begin anew)."
+        "Leave them as they were, or train into another folder."
     )
     assert contents(begun) == before
 
@@ -139,11 +138,16 @@ def test_settings_that_make_a_resume_meaningless(begun):
     ],
 )
 def test_settings_that_others_depend_on(tmp_path, first, then):
-    train(settings(**first, epochs=1), tmp_path / "run")
+    run = tmp_path / "a run"
+    train(settings(**first, epochs=1), run)
     (name,) = then
-    assert f"  training.{name}: " in refusal(
-        TrainingError, settings(**{**first, "epochs": 1, **then}), tmp_path / "run", resume=True
+    told = refusal(TrainingError, settings(**{**first, "epochs": 1, **then}), run, resume=True)
+    assert f"  training.{name}: " in told
+    longer = (
+        " To train this model for longer, start another from it, whose optimizer and schedule begin anew: regard train "
+        f"--from '{run}' --out ANOTHER, and the data."
     )
+    assert told.endswith(longer) == (name in ("epochs", "steps"))
 
 
 def test_harmless_settings_may_change(begun):

@@ -26,12 +26,12 @@ TRAINING = TrainingConfig(
 
 @pytest.fixture
 def config(tmp_path):
-    """Forty pairs to reverse, ten to be scored on, two too long."""
+    """Forty pairs to reverse, ten to be scored on, two too long, one of them in both."""
     words = list("abcdefg")
     pairs = [" ".join(words[(i + j * j) % 7] for j in range(2 + i % 4)) for i in range(50)] + ["a " * 30, "b " * 30]
     lines = [f"{pair.strip()}\t{' '.join(reversed(pair.split()))}\n" for pair in pairs]
     (tmp_path / "train.tsv").write_text("".join(lines[:40] + lines[50:]))
-    (tmp_path / "valid.tsv").write_text("".join(lines[40:50]))
+    (tmp_path / "valid.tsv").write_text("".join(lines[40:51]))
     return Config(
         data=DataConfig((str(tmp_path / "train.tsv"),), (str(tmp_path / "valid.tsv"),), max_length=20),
         tokenizer=TokenizerConfig(kind="words", vocabulary=30),
@@ -60,6 +60,10 @@ def test_a_run_leaves_a_model_folder(tmp_path, config):
     assert result.best_score == max(record["bleu"] for record in validations)
     assert (
         "2 training pairs left out: more than data.max_length = 20 tokens (the longest text has 30)."
+        in listener.messages
+    )
+    assert (
+        "1 validation pair left out: more than data.max_length = 20 tokens (the longest text has 30)."
         in listener.messages
     )
     assert (folder / "curve.png").exists()

@@ -134,11 +134,6 @@ def compare(
         else Request(variant=tuple(presets_in(presets or "")) if presets else ())
     )
     chosen, terms = resolve(merged(request, given))
-    if alignment is not None and not any(variant.config.training.guided > 0 for variant in chosen):
-        raise ConfigError(
-            "--alignment is there to guide the attention, and training.guided is 0 in every variant: set its weight, "
-            "such as --set training.guided=0.5, or leave the alignments out."
-        )
     if out is None:
         out = _usual_folder({variant.name for variant in chosen}, overwrite)
     found = run(chosen, out, terms, jobs=jobs, overwrite=overwrite, command=shlex.join(["regard", *sys.argv[1:]]))

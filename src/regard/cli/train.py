@@ -106,14 +106,12 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
-    if alignment is not None and not chosen.training.guided > 0:
-        raise ConfigError(
-            "--alignment is there to guide the attention, and training.guided is 0: set its weight, such as "
-            "--set training.guided=0.5, or leave the alignments out."
-        )
+    from regard.training.checks import check_links
     from regard.training.loop import train as run
     from regard.training.trainer import INTERRUPTED
 
+    if not resume:
+        check_links(chosen)
     if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end == INTERRUPTED:
         raise typer.Exit(130)
     typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)

@@ -48,7 +48,7 @@ COLUMNS = (
     ),
 )
 """The main table, where texts are read."""
-_COSTS, _AGAINST, _SPEED = COLUMNS[:5], COLUMNS[7:9], COLUMNS[-1]
+_BY_NAME = {column.measure: column for column in COLUMNS}
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
@@ -57,11 +57,18 @@ def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
     if not scores:
         return COLUMNS
     main, *others = (_scored(name, score) for name, score in scores.items())
-    about = replace(_AGAINST[0], about=f"Difference in {main.title} from the baseline.")
-    speed = replace(_SPEED, title="pictures/s", about="Test pictures a second.")
     unit = next((run.unit for row in rows for run in row.finished), "tokens")
-    trained = replace(_COSTS[3], title=f"{unit}/s trained", about=f"{unit.capitalize()} a second while training.")
-    return (*_COSTS[:3], trained, _COSTS[4], main, about, *_AGAINST[1:], *others, speed)
+    about = f"{unit.capitalize()} a second while training."
+    return (
+        *(_BY_NAME[name] for name in ("parameters", "steps", "best_step")),
+        replace(_BY_NAME["tokens_per_second"], title=f"{unit}/s trained", about=about),
+        _BY_NAME["seconds"],
+        main,
+        replace(_BY_NAME["difference"], about=f"Difference in {main.title} from the baseline."),
+        _BY_NAME["p"],
+        *others,
+        replace(_BY_NAME["sentences_per_second"], title="pictures/s", about="Test pictures a second."),
+    )
 
 
 def _scored(name: str, score: Mapping[str, Any]) -> Measured:
@@ -76,7 +83,7 @@ def _stat(column: Measured, row: Row) -> Stat | None:
 def main_table(rows: Sequence[Row]) -> Table:
     """One line for each variant: what it costs and how good it is."""
     shown = [column for column in columns_of(rows) if any(_stat(column, row) for row in rows)]
-    if not any(_stopped_early(run) for row in rows for run in row.finished):
+    if not any(_best_before_the_end(run) for row in rows for run in row.finished):
         shown = [column for column in shown if column.measure != "best_step"]
     best = {column.measure: _best(column, rows) for column in shown}
     columns = [Column("variant", numbers=False), *(Column(column.title, column.about) for column in shown)]
@@ -93,8 +100,8 @@ def main_table(rows: Sequence[Row]) -> Table:
     return Table(tuple(columns), tuple(lines))
 
 
-def _stopped_early(run: Run) -> bool:
-    """Say whether other weights than those of the last step were scored."""
+def _best_before_the_end(run: Run) -> bool:
+    """Say whether another step than the last validated best."""
     result = run.record.result or {}
     return result.get("best_step") not in (None, result.get("steps"))
 

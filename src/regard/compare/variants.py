@@ -18,6 +18,7 @@ from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, nee
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
 from regard.settings import assign, override, read_toml
+from regard.training.checks import check_links
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 FOREVER = 1_000_000
@@ -143,6 +144,7 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
     for variant in variants:
         if STDIN in (*variant.config.data.train, *variant.config.data.valid, *terms.test):
             raise DataError("Standard input (-) can be read only once, and a comparison reads its corpora often.")
+    check_links(*(variant.config for variant in variants))
     if len({variant.config.model.image is None for variant in variants}) > 1:
         raise ConfigError("Some variants read pictures and others texts: compare those that read the same.")
     for name in names:

@@ -20,7 +20,7 @@ from regard.data.lines import STDIN, LineFile, open_lines
 from regard.data.pair import Pair
 from regard.errors import DataError, did_you_mean
 
-OBJECT = re.compile(r'\s*\{\s*["}]')
+_OBJECT = re.compile(r'\s*\{\s*["}]')
 """How an object of JSON begins; a sentence may begin with a brace too."""
 _FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
 
@@ -275,7 +275,7 @@ def _open_single(file: LineFile) -> Corpus:
     first = next(iter(file), None)
     if first is None:
         raise DataError(f"{file.name} is empty: there is nothing to learn from.")
-    if OBJECT.match(first) or (first.lstrip().startswith("{") and "\t" not in first):
+    if _OBJECT.match(first) or (first.lstrip().startswith("{") and "\t" not in first):
         return Records(file.name, [file])
     if "\t" in first:
         return Table(file.name, [file])

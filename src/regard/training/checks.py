@@ -25,6 +25,8 @@ from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty, ch
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
 METRIC_OF = {WRITE: "bleu", CLASSIFY: "accuracy", ANSWER: "accuracy", DETECT: "ap"}
 METRICS = ("bleu", "accuracy", "ap", "loss")
+FILES_WITH_LINKS = 3
+"""Source, target, and which word of one belongs to which of the other."""
 DEVICES = ("auto", "cpu", "cuda")
 RECURRENT = ("residual", "readout", "start", "context_dropout", "output_dropout")
 """Settings of a decoder that a Transformer has no use for."""
@@ -66,6 +68,20 @@ def check(config: Config, resume: bool = False) -> torch.device:
     _check_losses(config)
     check_options(config.decoding)
     return _device(config)
+
+
+def check_links(*configs: Config) -> None:
+    """Raise a ConfigError for alignments that guide nothing, in none of the runs that share them."""
+    if not all(len(config.data.train) == FILES_WITH_LINKS for config in configs):
+        return
+    if any(config.training.guided > 0 for config in configs):
+        return
+    able = any(config.model.attention is not None for config in configs)
+    raise ConfigError(
+        f"{configs[0].data.train[-1]} holds alignments, which are there to guide the attention, and training.guided is "
+        f"0{' in every variant' if len(configs) > 1 else ''}: "
+        + ("set its weight, such as training.guided=0.5, or leave the alignments out." if able else "leave them out.")
+    )
 
 
 def settled(config: Config, device: torch.device, before: Config | None = None) -> Config:

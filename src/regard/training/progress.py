@@ -6,13 +6,8 @@ from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 UNITS = ("tokens", "pictures", "questions", "objects")
 """What a run counts."""
-BESIDE = {
-    "coverage_loss": "coverage",
-    "guided_loss": "guided",
-    "doubly_stochastic": "doubly stochastic",
-    "attention_entropy": "entropy of looks",
-}
-"""What stands beside the loss in metrics.jsonl, and what a line calls it."""
+ALWAYS = frozenset({"step", "epoch", "loss", "learning_rate", "gradient_norm", "seconds"})
+"""What every line of metrics.jsonl about training has, beside speeds; all else are losses beside the main one."""
 
 
 @runtime_checkable
@@ -170,7 +165,11 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
     left, unit = "", next((unit for unit in UNITS if f"{unit}_per_second" in record), UNITS[0])
     if last is not None and record.get(f"{unit}_per_second") and record.get("steps_per_second"):
         left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"
-    beside = "".join(f" · {words} {record[name]:.4f}" for name, words in BESIDE.items() if name in record)
+    beside = "".join(
+        f" · {name.removesuffix('_loss').replace('_', ' ')} {value:.4f}"
+        for name, value in record.items()
+        if name not in ALWAYS and not name.endswith("_per_second")
+    )
     return (
         f"{place} · loss {record['loss']:.4f}{beside} · learning rate {record['learning_rate']:.2e}"
         f" · {record[f'{unit}_per_second']:,.0f} {unit}/s{left}"

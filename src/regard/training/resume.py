@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +23,11 @@ TENSORBOARD, CURVE = "tensorboard", "curve.png"
 ASIDE, GONE = ".replaced", ".removed"
 """Where a run is while another takes its place, and while it is deleted."""
 
+LENGTH = ("training.epochs", "training.steps")
 HARMLESS = frozenset(
     {
-        "preset",
-        *(f"training.{name}" for name in ("learning_rate", "clip", "epochs", "steps", "patience")),
+        *("preset", *LENGTH),
+        *(f"training.{name}" for name in ("learning_rate", "clip", "patience")),
         *(f"training.{name}" for name in ("save_every", "log_every", "device")),
     }
 )
@@ -117,10 +119,17 @@ def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
         raise TrainingError(
             f"{folder} cannot be resumed with other settings than it was started with:\n"
             + "\n".join(f"  {line}" for line in refused)
-            + "\nLeave them as they were, or train into another folder. To train this model for longer, start another "
-            f"from it: regard train --from {folder} (its optimizer and schedule begin anew)."
+            + "\nLeave them as they were, or train into another folder."
+            + (_longer(folder) if any(line.startswith(LENGTH) for line in refused) else "")
         )
     return changed
+
+
+def _longer(folder: Path) -> str:
+    return (
+        " To train this model for longer, start another from it, whose optimizer and schedule begin anew: regard train "
+        f"--from {shlex.quote(str(folder))} --out ANOTHER, and the data."
+    )
 
 
 def drawn_in_few_shapes(saved: Saved, device: torch.device) -> bool:
@@ -145,7 +154,7 @@ def find(folder: Path) -> tuple[Saved | None, list[str]]:
 
 
 def _harmless(name: str, config: Config) -> bool:
-    if name in ("training.epochs", "training.steps") and _goes_by_the_end(config.training):
+    if name in LENGTH and _goes_by_the_end(config.training):
         return False
     if name == "training.save_every" and config.training.average == "last":
         return False  # the average is made of these checkpoints

@@ -15,16 +15,16 @@ class LocalP(LocalReach):
     r"""Look around a place that is predicted from the query (Luong et al. 2015, equations 9 and 10: local-p).
 
     .. math::
-        p_t = S \cdot \mathrm{sigmoid}\left(\frac{v_p^\top \tanh(W_p h_t)}{\sqrt{H}}\right) \qquad
+        p_t = S \cdot \mathrm{sigmoid}\left(v_p^\top \tanh(W_p h_t)\right), \quad v_p = v / \sqrt{Q} \qquad
         R_t = \{s : |s - p_t| \le D\} \qquad
         a_t(s) = \mathrm{align}(h_t, \bar h_s) \exp\left(-\frac{(s - p_t)^2}{2 \sigma^2}\right), \quad \sigma = D / 2
 
     `S` is the row's real length, `D` is `model.attention.window`. Where the window ends has no gradient; it is the
-    Gaussian that teaches `v_p` and `W_p`. As in the paper, the weights are not normalised again: their sum is below
-    one. Differs from the paper: positions count from 0; all heads share one centre; and the sum over the `H` units of
-    the state is divided by the root of their number. That changes nothing that can be learnt, but how: a step of Adam
-    moves every weight by the rate. The sum moved by all of them at once, and within a hundred steps every centre lay at
-    an end of its sentence, where the sigmoid has no gradient.
+    Gaussian that teaches `v` and `W_p`. As in the paper, the weights are not normalised again: their sum is below one.
+    Differs from the paper: positions count from 0; all heads share one centre; and what is learnt is `v`, the paper's
+    `v_p` times the root of the state's width `Q`. That changes nothing that can be learnt, but how: a step of Adam
+    moves every weight by the rate. The sum over `v_p` moved by all of them at once, and within a hundred steps every
+    centre lay at an end of its sentence, where the sigmoid has no gradient.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -32,14 +32,14 @@ class LocalP(LocalReach):
         width = sizes.raw_query or sizes.query
         self.width = sizes.window
         self.W_p = nn.Linear(width, width, bias=False)
-        self.v_p = nn.Linear(width, 1, bias=False)
+        self.v = nn.Linear(width, 1, bias=False)
 
     def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
         """The places around the predicted one, and the Gaussian."""
-        told = self.v_p(torch.tanh(self.W_p(query))) / math.sqrt(self.v_p.in_features)
+        told = self.v(torch.tanh(self.W_p(query)))
         # In float32 at least: half precision does not know one position from the next.
         exact = torch.promote_types(told.dtype, torch.float32)
-        centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact))
+        centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact) / math.sqrt(self.v.in_features))
         start = torch.ceil(centre.detach() - self.width).long()
         positions = start + torch.arange(2 * self.width + 1, device=query.device)
         away = positions - centre
