@@ -51,6 +51,7 @@ PRESETS = (
     "bahdanau2014-small",
     "bahdanau2014-conditional-small",
     "luong2015-small",
+    "luong2015-small, not fed",  # all steps of its decoder at once, and one look for all of them
     "gnmt2016-small",
     "transformer2017-small",
 )
@@ -63,6 +64,12 @@ WORDS = 8000
 SOURCES = (7, 7, 6, 5, 5, 4, 3, 3, 2, 1, 1)
 TARGETS = (5, 2, 7, 1, 4, 4, 6, 1, 3, 2, 1)
 BATCH, SOURCE = len(SOURCES), max(SOURCES)
+
+
+def chosen(name):
+    """The settings of one of `PRESETS`."""
+    name, _, without = name.partition(", ")
+    return override(preset(name), ["model.decoder.input_feeding=false"] if without else [])
 
 
 class Work(TorchDispatchMode):
@@ -158,7 +165,7 @@ def training_step(name, folder):
     """Return the work of a step: that between the end of the second and the end of the fourth, by two."""
     write_corpus(folder / "pairs.tsv")
     config = override(
-        preset(name),
+        chosen(name),
         [
             f'data.train=["{folder / "pairs.tsv"}"]',
             *("tokenizer.kind=words", f"tokenizer.vocabulary={WORDS}", f"training.batch_tokens={BATCH * (SOURCE + 1)}"),
@@ -178,7 +185,7 @@ def training_step(name, folder):
 def decoding_step(name, beam):
     """Return the work of a step of the search in Python: what six further tokens take, by six."""
     torch.manual_seed(1)
-    model = build_model(preset(name).model, WORDS, WORDS).eval()
+    model = build_model(chosen(name).model, WORDS, WORDS).eval()
     mask = lengths_to_mask(SOURCES)
     source = torch.randint(4, WORDS, mask.shape).masked_fill(~mask, 0)
     found = []
@@ -254,7 +261,7 @@ def test_logits_become_their_gradient_where_they_stand(smoothing):
 def recorded_step(name, beam, monkeypatch):
     """Return the kernels of a step, those of the decoder's own part of it, and its state."""
     torch.manual_seed(1)
-    model = build_model(preset(name).model, 101, 101).eval()
+    model = build_model(chosen(name).model, 101, 101).eval()
     mask = lengths_to_mask(SOURCES)
     request, options = Request(BOS, EOS, look=False), DecodingConfig(beam=beam)
     with torch.inference_mode(), monkeypatch.context() as patch:

@@ -85,7 +85,7 @@ def test_the_doctor_says_how_to_get_what_is_missing(regard, monkeypatch):
 
 def test_the_shell_offers_what_begins_so():
     assert [name for name, _ in completion.preset_names("sutsk")] == ["sutskever2014", "sutskever2014-small"]
-    assert [name for name, _ in completion.assignments("training.ep")] == ["training.epochs="]
+    assert [name for name, _ in completion.assignments("training.ep")] == ["training.epochs=", "training.epochs=20"]
     assert len(completion.assignments("")) == len([*describe()])
     assert completion.kinds("sc") == ["scores", "schedules"]
     assert {"decoding.method=", "decoding.top_k="} <= {name for name, _ in completion.decoding_assignments("")}

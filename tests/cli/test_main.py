@@ -1,6 +1,9 @@
 """The command line as a process: help, exit codes, streams that fail, no network."""
 
 import os
+import pty
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,13 +76,55 @@ def test_mistakes_in_a_command_line(regard):
         assert "Traceback" not in ran.err
 
 
-def test_completion_is_offered_in_a_shell():
-    asked = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": "regard train --set data.", "COMP_CWORD": "3"}
+PLACES = [f"data.{name}=" for name in ("train", "valid", "tagged", "valid_tagged", "max_length", "plain_captions")]
+SCORES = ["additive", "concat", "cosine", "dot", "general", "location", "scaled-dot", "tanh"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["--set", "data."], PLACES),
+        (["--data", "phrasebook", ":", "100", "--set", "data."], PLACES),
+        (["--set", "model.attention.score", "=", "co"], ["concat", "cosine"]),
+        (["--set", "model.attention.score", "="], SCORES),
+        (["--set", "model.attention.sco"], [f"model.attention.score={score}" for score in ("", *SCORES)]),
+        (["--set", "model.tie", "=", "all", "--set", "model.tie", "=", "o"], ["output"]),
+        (["--set", "model.tie", "=", "all", "--preset", "sutskever2014-"], ["sutskever2014-small"]),
+    ],
+)
+def test_completion_is_offered_in_bash(words, offered):
+    """As bash asks: it cuts words at = and :, and wants to know how the last part goes on."""
+    words = ["regard", "train", *words]
+    asked = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'regard'; from regard.cli.main import run; run()"]
     ran = process(env={**ENVIRONMENT, **asked}, program=program)
-    assert ran.stdout.decode().split() == [
-        f"data.{name}=" for name in ("train", "valid", "tagged", "valid_tagged", "max_length", "plain_captions")
-    ]
+    assert ran.stdout.decode().split() == offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_itself_completes_names_and_values(tmp_path):
+    """The script that is installed, in a shell that reads keys from a terminal."""
+    program = tmp_path / "regard"
+    call = "import sys; sys.argv[0] = 'regard'; from regard.cli.main import run; run()"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{call}" "$@"\n')
+    program.chmod(0o755)
+    shown = process("--show-completion", "bash", program=[program]).stdout.decode()
+    assert "complete -o default" in shown
+    (tmp_path / "rc").write_text(f"PATH={tmp_path}:$PATH\nbind 'set enable-bracketed-paste off'\n{shown}\n")
+    typed = b"regard train --set model.attention.sco\tcos\t"
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "--noprofile", "--rcfile", tmp_path / "rc", "-i"],
+        stdin=follower, stdout=follower, stderr=follower, env={**ENVIRONMENT, "TERM": "dumb"}, start_new_session=True,
+    ) as shell:  # fmt: skip
+        os.close(follower)
+        os.write(leader, typed)
+        seen = b""
+        while b"cosine" not in seen and select.select([leader], [], [], 60)[0]:
+            seen += os.read(leader, 1000).replace(b"\a", b"")  # it rings where there are several to choose from
+        shell.kill()
+    os.close(leader)
+    assert b"--set model.attention.score=cosine" in seen, seen
 
 
 def test_a_reader_that_leaves_is_not_an_error_to_talk_about(tmp_path):

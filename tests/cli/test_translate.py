@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -201,4 +202,35 @@ def test_a_language_model_continues_each_line_also_an_empty_one(regard, language
 def test_a_language_that_a_model_does_not_know_of(refused, trained):
     assert refused("translate", trained, "--to", "de", stdin=b"the dog\n") == (
         "This model writes one language only, so it cannot be asked for 'de': leave out --to."
+    )
+
+
+def test_fast_is_three_settings(regard, trained, corpus, caplog):
+    """Rounded to 8 bits, ended early, and with a shortlist where the model has one."""
+    texts = "\n".join((corpus / "pairs.en").read_text(encoding="utf-8").splitlines()[:9]).encode()
+    translator = package.load(trained)
+    own = translator.options
+    fast = translator.faster()
+    assert (fast.precision, fast.patience, fast.shortlist) == ("int8", 1.0, 0)
+    assert replace(fast, precision=own.precision, patience=own.patience) == own
+    one_by_one = ("--set", "decoding.precision=int8", "--set", "decoding.patience=1")
+    assert (
+        regard("translate", trained, "--fast", stdin=texts).lines
+        == regard("translate", trained, *one_by_one, stdin=texts).lines
+    )
+    translator.options = replace(own, patience=2.0, shortlist=5)
+    assert (translator.faster().patience, translator.faster().shortlist) == (2.0, 5)
+    translator.shortlist = object()
+    translator.options = own
+    assert translator.faster().shortlist == 32
+
+
+def test_a_shortlist_that_there_is_not(regard, trained):
+    size = package.load(trained).tokenizers.target.size
+    ran = regard("translate", trained, "--set", "decoding.shortlist=32", stdin=b"the dog\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "regard: decoding.shortlist needs to know which words go together, and the model folder has no "
+        f"shortlist.safetensors: none was made, since of {size} words a shortlist would save nothing. Set "
+        "decoding.shortlist=0.\n",
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import DecodingConfig
 from regard.data.tokenizers import Tokenizers, Words
@@ -176,6 +177,28 @@ def test_recorded_steps_find_what_the_plain_search_finds(name, beam):
         options = DecodingConfig(beam=beam, length_penalty=0.6, max_length=40)
         assert_close(*both(model, read(model, lengths, seed=seed), options, graphs, n_best=min(beam, 2)))
     assert all(frame.graph is not None for frame in graphs._frames.values())
+
+
+class Asking(TorchDispatchMode):
+    """Counts how often the host asks for one number."""
+
+    asked = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.asked += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+def test_longer_searches_ask_for_no_more():
+    """A host that asks for a number makes a GPU wait: once at the end, and not at a step."""
+    model, found = model_of("bahdanau2014-small"), []
+    encoded, request = read(model), Request(BOS, EOS, BANNED, look=False)
+    for steps in (4, 31):
+        options = DecodingConfig(beam=5, min_length=steps, max_length=steps + 1)
+        with torch.inference_mode(), Asking() as asking:
+            found.append(Graphs(captures=False).search(model.decoder, encoded, options, request))
+        assert asking.asked <= 1
+    assert [min(len(one.tokens) for (one,) in own) for own in found] == [5, 32]
 
 
 @pytest.mark.gpu

@@ -16,7 +16,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
+from known import KNOWN, LENGTHS, WORDS, attention, make, recurrent, sources, transformer
+from regard.config import DecodingConfig
 from regard.decoding.beam import Beam
 from regard.decoding.loop import run
 from regard.decoding.methods import Request
@@ -25,70 +26,16 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.rules import Rules
 from regard.decoding.search import search_for
 from regard.errors import ConfigError, ModelError
-from regard.models.build import build_model
 from regard.native.engine import Engine, UnknownError
 from regard.native.library import COMPILERS, PRECISIONS, library
 
-BOS, EOS, BANNED, WORDS = 2, 3, (0, 1, 2), 29
-LENGTHS = (7, 3, 5, 1, 11, 2)
+BOS, EOS, BANNED = 2, 3, (0, 1, 2)
 TIE = 1e-4
 """Log-probabilities of whole hypotheses that differ by less are the same to a search in float32."""
 
 # Where there is a compiler, what does not compile is to fail.
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler")
 
-
-def attention(score, **settings):
-    return AttentionConfig(score=score, width=13, **settings)
-
-
-def recurrent(kind, cell, layers, looks, readout, *, bidirectional=True, **settings):
-    """A recurrent decoder of odd widths, most of which no register holds a multiple of."""
-    return ModelConfig(
-        embedding=10,
-        dropout=0.0,
-        encoder=EncoderConfig(cell=cell, width=11, bidirectional=bidirectional, layers=layers),
-        decoder=DecoderConfig(
-            kind=kind, cell=cell, layers=layers, width=22, readout=readout, readout_width=12, **settings
-        ),
-        attention=looks,
-    )
-
-
-def transformer(norm="pre", activation="relu", positions="sinusoidal", looks=None, **settings):
-    itself = attention("scaled-dot", heads=2, project=True, longest=64, **settings)
-    sides = {"layers": 2, "width": 12, "feed_forward": 17, "norm": norm, "activation": activation}
-    return ModelConfig(
-        embedding=12,
-        dropout=0.0,
-        encoder=EncoderConfig("transformer", **sides),
-        decoder=DecoderConfig("transformer", **sides),
-        attention=looks or itself,
-        self_attention=itself,
-        positions=positions,
-    )
-
-
-KNOWN = {
-    "luong, lstm, additive, fed": recurrent("luong", "lstm", 1, attention("additive"), "tanh", input_feeding=True),
-    "luong, gru, general": recurrent("luong", "gru", 1, attention("general"), "maxout"),
-    "luong, deep, concat, fed": recurrent(
-        "luong", "lstm", 2, attention("concat", temperature=0.7), "tanh", input_feeding=True, residual=True
-    ),
-    "luong, carried over": recurrent("luong", "gru", 1, attention("general"), "tanh", bidirectional=False),
-    "luong, no attention": recurrent("luong", "lstm", 2, None, "none"),
-    "bahdanau, gru, additive": recurrent("bahdanau", "gru", 1, attention("additive"), "maxout"),
-    "bahdanau, lstm, dot": recurrent("bahdanau", "lstm", 1, attention("dot"), "none"),
-    "bahdanau, deep, heads": recurrent("bahdanau", "gru", 2, attention("scaled-dot", heads=2), "tanh", residual=True),
-    "bahdanau, no attention": recurrent("bahdanau", "gru", 1, None, "maxout"),
-    "conditional, gru, additive": recurrent("conditional", "gru", 1, attention("additive"), "tanh", start="mean"),
-    "conditional, deep, lstm": recurrent("conditional", "lstm", 2, attention("general"), "maxout"),
-    "conditional, values": recurrent("conditional", "gru", 1, attention("scaled-dot", values=True), "tanh"),
-    "transformer": transformer(),
-    "transformer, post, gelu": transformer("post", "gelu", "learned"),
-    "transformer, one group, no positions": transformer(positions="none", groups=1),
-    "transformer, additive look": transformer(looks=attention("additive")),
-}
 
 UNKNOWN = {
     "sparsemax": recurrent("luong", "gru", 1, attention("general", focus="sparsemax"), "tanh"),
@@ -97,21 +44,6 @@ UNKNOWN = {
     "rotary": transformer(positions="rotary"),
     "window": transformer(reach="window", window=2, looks=attention("scaled-dot", heads=2)),
 }
-
-
-def make(config, seed=5, sharpness=1.7):
-    torch.manual_seed(seed)
-    model = build_model(config, WORDS, WORDS).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(sharpness)
-    return model
-
-
-def sources(lengths=LENGTHS):
-    torch.manual_seed(1)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return torch.randint(4, WORDS, mask.shape).masked_fill(~mask, 0), mask
 
 
 def both(model, options, request, cut=((0, 6),)):
@@ -253,7 +185,8 @@ def test_threads_change_nothing(threads, monkeypatch):
 
 
 CROWDED = """
-import resource, torch
+import resource, sys, torch
+sys.path.append("..")
 from test_engine import *
 
 model = make(KNOWN["conditional, gru, additive"])
@@ -444,13 +377,20 @@ def test_weights_made_in_inference_mode_have_an_engine_that_is_kept():
     assert engines.find(model, DecodingConfig(), 0, 10) is engine
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_numbers_that_are_none_are_seen(bad):
+@pytest.mark.parametrize(
+    "name", ["output.bias", "output.weight", "stack.1.feed_forward.W_1.weight", "embedding.weight"]
+)
+def test_numbers_that_are_none_are_seen(name, bad, precision):
+    """Also where they are rounded to whole numbers, which are always some."""
+    offered(precision)
     model = make(KNOWN["transformer"])
     with torch.no_grad():
-        model.decoder.output.bias[7] = bad
+        weight = model.decoder.get_parameter(name)
+        weight[(BOS if name == "embedding.weight" else 7, *([3] * (weight.dim() - 1)))] = bad
     with pytest.raises(ModelError, match="logits for token 1 are not finite"):
-        search_natively(Engine(model.decoder), [start(model)], DecodingConfig(), [Request(BOS, EOS, BANNED)])
+        search_natively(Engine(model.decoder, precision), [start(model)], DecodingConfig(), [Request(BOS, EOS, BANNED)])
 
 
 def test_what_no_search_can_follow_is_refused():
@@ -461,25 +401,38 @@ def test_what_no_search_can_follow_is_refused():
 
 @pytest.mark.parametrize(("precision", "near"), [("float32", 1e-6), ("bfloat16", 0.01), ("int8", 0.02)])
 def test_products(precision, near):
-    """Over odd sizes, one row to many: as exact as the precision is."""
-    if not library().offers(precision):
-        pytest.skip(f"this machine does not multiply in {precision}")
+    """Over odd sizes, one row to many: as exact as the precision is, for every row and output by itself."""
+    offered(precision)
     rng = np.random.default_rng(1)
     for rows, outputs, inputs in ((1, 3, 5), (5, 64, 64), (7, 130, 33), (40, 67, 1100)):
-        x, w = (rng.normal(size=(size, inputs)).astype(np.float32) for size in (rows, outputs))
-        bias, y = rng.normal(size=outputs).astype(np.float32), np.zeros((rows, outputs), np.float32)
+        sizes = (10.0 ** rng.integers(-3, 4, size=(count, 1)) for count in (rows, outputs))
+        x, w = ((size * rng.normal(size=(len(size), inputs))).astype(np.float32) for size in sizes)
+        bias, y = np.zeros(outputs, np.float32), np.zeros((rows, outputs), np.float32)
         at = (x.ctypes.data, rows, w.ctypes.data, bias.ctypes.data, outputs, inputs, PRECISIONS.index(precision))
         library().calls.regard_product(*at, y.ctypes.data)
-        exact = x.astype(np.float64) @ w.T.astype(np.float64) + bias
-        assert np.sqrt(((y - exact) ** 2).mean() / (exact**2).mean()) < near
+        exact = x.astype(np.float64) @ w.T.astype(np.float64)
+        scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=1) / np.sqrt(inputs)
+        assert np.abs((y - exact) / scale).max() < 5 * near
+        assert np.sqrt(np.square((y - exact) / scale).mean()) < near
+
+
+def test_a_bias_is_added():
+    x, w = np.zeros((2, 3), np.float32), np.ones((4, 3), np.float32)
+    bias, y = np.arange(4, dtype=np.float32), np.zeros((2, 4), np.float32)
+    library().calls.regard_product(x.ctypes.data, 2, w.ctypes.data, bias.ctypes.data, 4, 3, 0, y.ctypes.data)
+    assert y.tolist() == [[0, 1, 2, 3]] * 2
+
+
+def offered(precision):
+    if not library().offers(precision):
+        pytest.skip(f"this machine does not multiply in {precision}")
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "conditional, gru, additive", "transformer"])
 def test_lower_precisions_are_near(name, precision):
     """The same tokens are scored nearly as float32 scores them."""
-    if not library().offers(precision):
-        pytest.skip(f"this machine does not multiply in {precision}")
+    offered(precision)
     model, request = make(KNOWN[name], sharpness=1.0), Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS))
     exact, rough = (
         np.array([found[0].log_probs[:6] for found in both(model, DecodingConfig(precision=kind), request)[1]])

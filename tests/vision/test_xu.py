@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ImageConfig, ModelConfig
-from regard.native.plan import Plan, UnknownError
+from regard.native.plan import DecoderPlan, UnknownError
 from regard.training.auxiliary import doubly_stochastic_loss
 from regard.vision.build import build_captioner
 
@@ -80,6 +80,6 @@ def test_looks_that_go_everywhere_once_cost_nothing_and_a_stare_costs():
 
 @pytest.mark.parametrize(("kind", "readout"), [("xu", "tanh"), ("bahdanau", "sum")])
 def test_the_compiled_search_leaves_what_it_does_not_know_to_python(kind, readout):
-    assert Plan(made("bahdanau", "tanh").decoder, positions=9)
+    assert DecoderPlan(made("bahdanau", "tanh").decoder, positions=9)
     with pytest.raises(UnknownError):
-        Plan(made(kind, readout).decoder, positions=9)
+        DecoderPlan(made(kind, readout).decoder, positions=9)

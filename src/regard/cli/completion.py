@@ -1,6 +1,10 @@
 """What the shell offers when Tab is pressed (`regard --install-completion`); quick, since it imports no torch."""
 
+import contextlib
+import io
+import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regard.presets import presets
@@ -71,10 +75,16 @@ def several_presets(incomplete: str) -> Choices:
 
 
 def assignments(incomplete: str) -> Choices:
-    """Offer settings, ready for a value; once one is named, the values it can have, where they have names."""
+    """Offer settings, ready for a value; once one is named, the values it can have, where they have names.
+
+    If there is one setting left, its values are offered with it, or else the usual one: a shell ends a word that is the
+    only one to choose, and after `=` it is not at its end.
+    """
     name, equals, begun = incomplete.partition("=")
     if not equals:
-        return [(f"{setting.name}=", setting.help) for setting in describe() if setting.name.startswith(incomplete)]
+        found = [setting for setting in describe() if setting.name.startswith(incomplete)]
+        values = [(f"{only.name}={value}", "") for only in found[:1] for value in _values(only) or _usual(only)]
+        return [(f"{setting.name}=", setting.help) for setting in found] + (values if len(found) == 1 else [])
     known = [setting for setting in describe() if setting.name == name]
     return [(f"{name}={value}", "") for setting in known for value in _values(setting) if value.startswith(begun)]
 
@@ -88,6 +98,41 @@ def _values(setting: Setting) -> list[str]:
     entry = re.compile(rf'^@{NAMED[setting.name]}\.register\("([^"]+)"\)', re.MULTILINE)
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return [name for file in files for name in entry.findall(file.read_text(encoding="utf-8"))]
+
+
+def _usual(setting: Setting) -> list[str]:
+    return [str(setting.default)] if isinstance(setting.default, int | float) else []
+
+
+BASH = {"_REGARD_COMPLETE": "complete_bash"}
+"""What the environment has where bash asks."""
+BREAKS = ("=", ":")
+"""Where bash cuts words in two."""
+
+
+def answer_bash(app: Callable[[], object]) -> None:
+    """Let the app answer as if bash did not cut `name=value` and `corpus:size` in two; it hears the last part alone."""
+    asked = os.environ.get("COMP_WORDS", "")
+    words, place = whole_words(re.split(r"\n" if "\n" in asked else " ", asked), int(os.environ.get("COMP_CWORD", 0)))
+    os.environ.update(COMP_WORDS="\n".join(words), COMP_CWORD=str(place))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        app()
+    before = re.match(r".*[=:]|", words[place] if place < len(words) else "")
+    for line in said.getvalue().splitlines():
+        print(line.removeprefix(before[0] if before else ""))
+
+
+def whole_words(parts: Sequence[str], place: int) -> tuple[list[str], int]:
+    """Put words together again that were cut, and say which of them holds the part in a given place."""
+    words: list[str] = []
+    for number, part in enumerate(parts[: place + 1]):
+        if words and (part in BREAKS or (number and parts[number - 1] in BREAKS)):
+            words[-1] += part
+        else:
+            words.append(part)
+    ends = place >= len(parts)  # the cursor stands after a space
+    return words, len(words) - (not ends)
 
 
 def decoding_assignments(incomplete: str) -> Choices:

@@ -20,6 +20,7 @@ from regard.cli.attend import attend
 from regard.cli.caption import caption
 from regard.cli.classify import classify
 from regard.cli.compare import compare
+from regard.cli.completion import BASH, answer_bash
 from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.detect import detect
@@ -84,7 +85,10 @@ def run() -> None:
     _prepare_streams()
     try:
         try:
-            app()
+            if BASH.items() <= os.environ.items():
+                answer_bash(app)
+            else:
+                app()
         finally:
             sys.stdout.flush()  # here, and not when Python ends, so that what goes wrong can be told
     except RegardError as error:

@@ -17,7 +17,7 @@ from regard.compare.subject import find_subject
 from regard.compare.summary import MEASURES, Row, Run
 from regard.compare.tables import main_table
 from regard.compare.variants import Terms, Variant, check, find_test
-from regard.errors import TrainingError
+from regard.errors import ConfigError, TrainingError
 from regard.evaluation.overlap import References
 from regard.models.store import WEIGHTS
 from regard.training.checks import check as check_config
@@ -96,7 +96,10 @@ def compare(
     check(variants, terms)
     test = find_test(variants, terms)
     for variant in variants:
-        check_config(variant.config, resume=folder.is_dir())
+        try:
+            check_config(variant.config, resume=folder.is_dir())
+        except ConfigError as error:
+            raise ConfigError(f"Variant {variant.name!r}: {error}") from None
     subject = find_subject(test, variants[0].config, terms)
     made = make_jobs(variants, terms, test, subject.examples)
     _check_foreign(folder)

@@ -1,8 +1,9 @@
 """Beam search by the compiled library, for the decoders that it knows: the same results in less time.
 
-Texts are encoded in Python, a batch in each thread, and then searched all together.
+Texts are encoded, a batch in each thread, and then searched all together; the library encodes too where it knows how.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from regard.decoding.rules import Rules
 from regard.models.seq2seq import Seq2Seq
 from regard.native.engine import LONGEST, Asked, Engine, Found, Options, UnknownError
 from regard.native.library import library
+from regard.native.reading import Reading
 from regard.shapes import Tensor
 
 ROWS = 160
@@ -41,7 +43,7 @@ class Engines:
     def find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
         """Return what searches faster, or None where the search in Python is the only one.
 
-        `longest` is the most tokens that will be written. A precision that cannot be followed is told of, once.
+        `longest` is the most tokens that will be read or written. A precision that cannot be followed is told of, once.
         """
         engine = self._find(model, options, candidates, longest)
         followed = options.precision == "float32" or (engine is not None and library().offers(options.precision))
@@ -66,12 +68,19 @@ class Engines:
         version = tuple(part for weight in model.parameters() for part in (weight.data_ptr(), _changes(weight)))
         known, engine = self._made.get((precision, positions), ((), None))
         if known != version:
-            try:
-                engine = Engine(model.decoder, precision, positions)
-            except UnknownError:
-                engine = None
+            engine = _made(model, precision, positions)
             self._made[precision, positions] = (version, engine)
         return engine
+
+
+def _made(model: Seq2Seq, precision: str, positions: int) -> Engine | None:
+    try:
+        engine = Engine(model.decoder, precision, positions)
+    except UnknownError:
+        return None
+    with contextlib.suppress(UnknownError):
+        engine.reading = Reading(model, precision, positions)
+    return engine
 
 
 def _changes(weight: Tensor) -> int:

@@ -32,6 +32,8 @@ FREQUENT = 512
 LINKS = 12_000_000
 """Pairs of tokens that are looked at, at most: with more, every n-th sentence pair is."""
 ROUNDS = 4
+MANY = 2000
+"""With fewer words in a vocabulary, a shortlist of them saves nothing, and training makes none."""
 NOTHING = PAD
 """The source word that is not there."""
 

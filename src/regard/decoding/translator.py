@@ -30,12 +30,13 @@ from regard.decoding.posterior import explain
 from regard.decoding.rules import limit
 from regard.decoding.sample import key
 from regard.decoding.search import Request, check_options, search_for
-from regard.decoding.shortlist import SHORTLIST, Shortlist
+from regard.decoding.shortlist import MANY, SHORTLIST, Shortlist
 from regard.decoding.translation import Read, Translation, nothing, on_one_line, replace_unknown, trace_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Decoder, Encoded
 from regard.models.rest import at_rest
 from regard.models.seq2seq import Seq2Seq
+from regard.native.engine import Engine
 from regard.shapes import Int, Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
 
@@ -139,9 +140,9 @@ class Translator:
         look = look or posterior or (options.replace_unknown and self.tokenizers.target.kind == "words")
         words = self._words(options.shortlist, sources, starts) if options.shortlist else None
 
-        def read(batch: Sequence[int]) -> Encoded:
+        def read(batch: Sequence[int], reading: Callable[[Tensor, Tensor, Tensor], Encoded]) -> Encoded:
             source, mask = pad_sources([sources[rows[place]] for place in batch])
-            return self.model.encode(source.to(self.device), mask.to(self.device), mask.sum(dim=1))
+            return reading(source.to(self.device), mask.to(self.device), mask.sum(dim=1))
 
         def ask(batch: Sequence[int]) -> Request:
             these = [rows[place] for place in batch]
@@ -162,7 +163,7 @@ class Translator:
 
         most = self._longest_written()
         longest = max((limit(options, most, len(sources[row]), starts[row]) for row in rows), default=1)
-        engine = self._engines.find(self.model, options, candidates, longest)
+        engine = self._engines.find(self.model, options, candidates, max([longest, *map(len, sources)]))
         batch_size = batch_size_for(self.device, options, n_best, batch_size)
 
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
@@ -172,15 +173,22 @@ class Translator:
                 found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look, posterior)
                 yield
 
+        def begin(engine: Engine, threads: int, batch: Sequence[int]) -> Any:
+            reading = engine.reading
+            encode = self.model.encode if reading is None else partial(reading, threads=max(1, threads))
+            return self.model.decoder.start(read(batch, encode))
+
         writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
         for group in groups(lengths, batch_size, engine is not None):
             requests = [ask(batch) for batch in group]
             with at_rest(self.model):
                 if engine is None:
                     read_lengths = [len(sources[rows[place]]) for place in group[0]]
-                    hypotheses = self._search(read(group[0]), options, requests[0], read_lengths, writing)
+                    hypotheses = self._search(
+                        read(group[0], self.model.encode), options, requests[0], read_lengths, writing
+                    )
                 else:
-                    begun = in_threads(lambda batch: self.model.decoder.start(read(batch)), group)
+                    begun = in_threads(partial(begin, engine, torch.get_num_threads() // len(group)), group)
                     hypotheses = search_natively(engine, begun, options, requests)
             deque(writing, maxlen=0)
             writing = write(group, hypotheses)
@@ -206,9 +214,14 @@ class Translator:
     ) -> list[NDArray[np.int32]]:
         """Return the words that each text may be translated with."""
         if self.shortlist is None:
+            size = self.tokenizers.target.size
+            advice = "make one with regard train --out MODEL --resume, or set decoding.shortlist=0."
+            if size < MANY or not self.model.reads:
+                why = f"of {size:,} words a shortlist would save nothing" if self.model.reads else "it reads no source"
+                advice = f"none was made, since {why}. Set decoding.shortlist=0."
             raise ModelError(
                 f"decoding.shortlist needs to know which words go together, and the model folder has no {SHORTLIST}: "
-                "make one with regard train --out MODEL --resume, or set decoding.shortlist=0."
+                + advice
             )
         return [
             self.shortlist.words(source, count, (EOS, *start)) for source, start in zip(sources, starts, strict=True)

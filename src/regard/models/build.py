@@ -126,15 +126,15 @@ def check_model(config: ModelConfig, source_size: int, target_size: int) -> None
             f"model.decoder.input_feeding feeds the attentional vector of the luong decoder; the {config.decoder.kind} "
             "decoder's context enters its recurrence already. Set model.decoder.kind=luong, or leave it out."
         )
-    if config.decoder.kind == "luong" and config.decoder.readout == "none" and config.attention is not None:
-        raise ConfigError(
-            "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
-            "saw: take model.decoder.readout=tanh, or model.attention=none."
-        )
     if config.encoder.kind == "none" and config.attention is not None and config.image is None:
         raise ConfigError(
             "model.encoder.kind=none makes a language model, which has no source to look at: set model.attention=none "
             "(model.self_attention is how it looks at its own past)."
+        )
+    if config.decoder.kind == "luong" and config.decoder.readout == "none" and config.attention is not None:
+        raise ConfigError(
+            "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
+            "saw: take model.decoder.readout=tanh, or model.attention=none."
         )
     if config.encoder.kind in LOOKING_AT_ITSELF and config.self_attention.focus == "hard":
         raise ConfigError(

@@ -1,5 +1,6 @@
 """The whole model: an embedding and an encoder that read, a decoder that writes."""
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -53,9 +54,16 @@ class Seq2Seq(nn.Module):
         if self.source_embedding is None:
             empty = next(self.parameters()).new_zeros(*source.shape, 0)
             return self.encoder(empty, mask)  # type: ignore[no-any-return]
+        embedding = self.source_embedding
+        return self.turned(source, mask, lambda read: self.encoder(self.dropout(embedding(read)), mask, lengths))
+
+    def turned(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reading: Callable[[Tensor], Encoded]
+    ) -> Encoded:
+        """Give the tokens to what embeds and encodes them in the order that it wants, and turn back what it yields."""
         order = reversal(mask, kept=1) if self.reverse_source else None  # the end mark stays at the end
         read = source if order is None else source.gather(1, order)
-        encoded: Encoded = self.encoder(self.dropout(self.source_embedding(read)), mask, lengths)
+        encoded = reading(read)
         if order is None:
             return encoded
         # A reversal undoes itself.

@@ -1,8 +1,7 @@
 // What Python calls, over plain C types: make a model, search with it, read what was found.
 
-#include "recurrent.h"
+#include "encoder.h"
 #include "search.h"
-#include "transformer.h"
 
 extern "C" {
 
@@ -21,6 +20,33 @@ void* regard_model(int kind, const int64_t* numbers, const float* const* arrays,
 }
 
 void regard_forget_model(void* model) { delete static_cast<Model*>(model); }
+
+// Read an encoder and its embedding: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
+void* regard_encoder(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
+    Reader reader(numbers, arrays, Precision(precision));
+    try {
+        if (kind == 0) return static_cast<Encoder*>(new RecurrentEncoder(reader));
+        return static_cast<Encoder*>(new TransformerEncoder(reader));
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void regard_forget_encoder(void* encoder) { delete static_cast<Encoder*>(encoder); }
+
+// Read some sentences with so many threads; 0 if there is no room for it, else 1. Padding is left as it is.
+int regard_read(const void* encoder, const int32_t* tokens, const int64_t* lengths, int count, int64_t stride,
+                int threads, float* states, float* summary) {
+    try {
+        Scratch scratch;
+        Team team(threads - 1);
+        if (threads > 1) scratch.team = &team;
+        static_cast<const Encoder*>(encoder)->read({tokens, lengths, count, size_t(stride), states, summary}, scratch);
+        return 1;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
 
 // Search for all sentences; nothing is kept of what is given.
 void* regard_search(const void* model, const Options* options, const Task* tasks, const float* const* parts, int count,

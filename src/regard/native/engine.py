@@ -13,7 +13,8 @@ from regard.models.protocol import Decoder
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import TransformerState
 from regard.native.library import PRECISIONS, library
-from regard.native.plan import Plan, UnknownError
+from regard.native.plan import DecoderPlan, UnknownError
+from regard.native.reading import Reading
 from regard.shapes import Tensor
 
 __all__ = ["Asked", "Engine", "Found", "UnknownError"]
@@ -75,7 +76,9 @@ class Engine:
             raise UnknownError(found.words)
         self.calls = found.calls
         with torch.inference_mode():
-            plan = Plan(decoder, positions)
+            plan = DecoderPlan(decoder, positions)
+        self.reading: Reading | None = None
+        """What reads for it, where the library knows the encoder too."""
         self.looks = plan.looks
         self.words = decoder.output.out_features
         numbers = np.array(plan.numbers, np.int64)

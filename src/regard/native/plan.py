@@ -1,10 +1,11 @@
-"""From a decoder's modules to the numbers and arrays that the library reads, in the order in which it reads them.
+"""From modules to the numbers and arrays that the library reads, in the order in which it reads them.
 
-Each function here has its counterpart in C++: a class that reads what it writes (`Recurrent`, `Transformer`, `Look`).
+Each function here has its counterpart in C++: a class that reads what it writes (`Recurrent`, `Transformer`, `Look`,
+`RecurrentEncoder`, `TransformerEncoder`).
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -18,11 +19,12 @@ from regard.layers.embedding import Embedding
 from regard.layers.readout import Bare, Maxout, Readout, Tanh
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.conditional import ConditionalDecoder
+from regard.models.encoder import RecurrentEncoder
 from regard.models.luong import LuongDecoder
-from regard.models.protocol import Decoder
+from regard.models.protocol import Decoder, Encoder
 from regard.models.recurrent import RecurrentDecoder
-from regard.models.transformer import TransformerDecoder
-from regard.models.transformer_layer import ACTIVATIONS, DecoderLayer, Residual
+from regard.models.transformer import TransformerDecoder, TransformerEncoder
+from regard.models.transformer_layer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.shapes import Tensor
 
 RECURRENT, TRANSFORMER = 0, 1
@@ -31,27 +33,20 @@ READOUTS: dict[type[Readout], int] = {Tanh: 1, Maxout: 2}
 
 
 class UnknownError(Exception):
-    """The library does not know some part of a decoder: it is searched in Python."""
+    """The library does not know some part of a model: that part runs in Python."""
 
 
 class Plan:
-    """What is written for one decoder."""
+    """What is written for a part of a model."""
 
-    def __init__(self, decoder: Decoder[Any], positions: int) -> None:
-        """`positions` is the most tokens that will be written."""
+    kind: int
+
+    def __init__(self, *parts: nn.Module) -> None:
         self.numbers: list[int] = []
         self.arrays: list[Tensor | None] = []
-        self.looks = (0, 1)
-        """Layers and heads of the looks at the source."""
-        self.kind = TRANSFORMER if type(decoder) is TransformerDecoder else RECURRENT
-        if any(part.device.type != "cpu" or part.dtype != torch.float32 for part in decoder.parameters()):
+        weights = [weight for part in parts for weight in part.parameters()]
+        if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
             raise UnknownError("weights are not float32 on the CPU")
-        if isinstance(decoder, TransformerDecoder) and self.kind == TRANSFORMER:
-            self._transformer(decoder, positions)
-        elif isinstance(decoder, RecurrentDecoder) and type(decoder) in ORDERS:
-            self._recurrent(decoder, positions)
-        else:
-            raise UnknownError(type(decoder).__name__)
 
     def number(self, *numbers: int) -> None:
         """Write whole numbers."""
@@ -78,7 +73,8 @@ class Plan:
         """Write a linear map of torch's."""
         self.linear([] if linear is None else [linear.weight], [] if linear is None else [linear.bias])
 
-    def _embedding(self, embedding: Embedding, positions: int) -> None:
+    def embedding(self, embedding: Embedding, positions: int) -> None:
+        """Write a table, and as many positions as are asked for where it has no end of its own."""
         self.number(embedding.embedding_dim)
         self.real(embedding.scale)
         self.values(embedding.weight)
@@ -87,6 +83,97 @@ class Plan:
         else:
             nothing = embedding.weight.new_zeros(1, embedding.longest or positions, embedding.embedding_dim)
             self.values(embedding.position.embed(nothing, 0))
+
+    def norm(self, norm: nn.LayerNorm) -> None:
+        """Write a norm."""
+        self.values(norm.weight)
+        self.values(norm.bias)
+        self.real(norm.eps)
+
+    def shape(self, width: int, layer: EncoderLayer | DecoderLayer, before: bool) -> None:
+        """Write what all layers of a Transformer have in common."""
+        own = plain(layer.self_attention)
+        if own.heads is None or type(own.score) is not ScaledDot:
+            raise UnknownError("self-attention that is not scaled-dot with heads")
+        self.number(width, own.heads.heads, own.heads.groups, own.score.key_width)
+        self.number(before, list(ACTIVATIONS.values()).index(layer.feed_forward.activation))
+
+    def look_at_itself(self, around: Residual, attention: Attention) -> None:
+        """Write the look of a Transformer's layer at its own sequence, all of it."""
+        own = plain(attention)
+        assert own.heads is not None
+        if own.temperature != 1.0 or type(own.reach) is not Everywhere or own.heads.W_k is None:
+            raise UnknownError("self-attention that does not see all there is, or is cooled")
+        self.norm(around.norm)
+        maps = (own.heads.W_q, own.heads.W_k, own.heads.W_v)
+        self.linear([torch.cat([part.weight for part in maps])], [torch.cat([part.bias for part in maps])])
+        self.module(own.heads.W_o)
+
+    def network(self, around: Residual, network: FeedForward) -> None:
+        """Write the network of a Transformer's layer."""
+        self.norm(around.norm)
+        self.module(network.W_1)
+        self.module(network.W_2)
+
+
+class EncoderPlan(Plan):
+    """What is written for an encoder and the embedding that it reads."""
+
+    def __init__(self, encoder: Encoder, embedding: Embedding, positions: int) -> None:
+        """`positions` is the most tokens that will be read."""
+        super().__init__(encoder, embedding)
+        if type(encoder) is TransformerEncoder:
+            self.kind = TRANSFORMER
+            self._transformer(encoder, embedding, positions)
+        elif type(encoder) is RecurrentEncoder:
+            self.kind = RECURRENT
+            self._recurrent(encoder, embedding, positions)
+        else:
+            raise UnknownError(type(encoder).__name__)
+
+    def _recurrent(self, encoder: RecurrentEncoder, embedding: Embedding, positions: int) -> None:
+        layers = [cast(nn.LSTM | nn.GRU, layer) for layer in encoder.layers]
+        lowest = layers[0]
+        lstm, ways = isinstance(lowest, nn.LSTM), 2 if lowest.bidirectional else 1
+        self.number(lstm, encoder.residual, lowest.hidden_size, ways)
+        self.embedding(embedding, positions)
+        self.number(len(layers))
+        for layer in layers:
+            for inputs, recurrent, input_bias, recurrent_bias in layer.all_weights:
+                # A GRU's new gate has its recurrent side apart, bias and all; an LSTM's are summed.
+                self.linear([inputs], [input_bias, *([recurrent_bias] if lstm else [])])
+                self.linear([recurrent], [] if lstm else [recurrent_bias])
+
+    def _transformer(self, encoder: TransformerEncoder, embedding: Embedding, positions: int) -> None:
+        layers = [cast(EncoderLayer, layer) for layer in encoder.layers]
+        self.shape(encoder.state_width, layers[0], encoder.norm is not None)
+        self.embedding(embedding, positions)
+        self.number(len(layers))
+        for layer in layers:
+            if layer.self_attention.reach.causal:
+                raise UnknownError("an encoder that does not see what follows")
+            self.look_at_itself(layer.around_look, layer.self_attention)
+            self.network(layer.around_network, layer.feed_forward)
+        if encoder.norm is not None:
+            self.norm(encoder.norm)
+
+
+class DecoderPlan(Plan):
+    """What is written for a decoder."""
+
+    def __init__(self, decoder: Decoder[Any], positions: int) -> None:
+        """`positions` is the most tokens that will be written."""
+        super().__init__(decoder)
+        self.looks = (0, 1)
+        """Layers and heads of the looks at the source."""
+        if type(decoder) is TransformerDecoder:
+            self.kind = TRANSFORMER
+            self._transformer(decoder, positions)
+        elif isinstance(decoder, RecurrentDecoder) and type(decoder) in ORDERS:
+            self.kind = RECURRENT
+            self._recurrent(decoder, positions)
+        else:
+            raise UnknownError(type(decoder).__name__)
 
     # -- recurrent decoders -------------------------------------------------------------------------------------------
 
@@ -99,7 +186,7 @@ class Plan:
         self.number(order, isinstance(lowest, LSTM), fed is not None, decoder.residual, attention is not None)
         fixed = 0 if isinstance(decoder, LuongDecoder) else decoder.context_width
         self.number(lowest.network.hidden_size, fixed, READOUTS.get(type(decoder.readout), 0))
-        self._embedding(decoder.embedding, positions)
+        self.embedding(decoder.embedding, positions)
         self.number(len(decoder.layers))
         context = decoder.context_inputs if isinstance(decoder, BahdanauDecoder) else None
         for depth, layer in enumerate(decoder.layers):
@@ -128,7 +215,7 @@ class Plan:
 
     def _look(self, attention: object) -> None:
         """Write a look at the source."""
-        attention = _plain(attention)
+        attention = plain(attention)
         if type(attention.reach) is not Everywhere or attention.reach.causal:
             raise UnknownError(type(attention.reach).__name__)
         heads, score = attention.heads, attention.score
@@ -159,48 +246,23 @@ class Plan:
 
     def _transformer(self, decoder: TransformerDecoder, positions: int) -> None:
         first = decoder.layers[0]
-        own = _plain(first.self_attention)
-        if own.heads is None or type(own.score) is not ScaledDot:
-            raise UnknownError("self-attention that is not scaled-dot with heads")
-        before = first.around_past.before
-        activation = list(ACTIVATIONS.values()).index(first.feed_forward.activation)
         reads = first.attention is not None
-        self.number(decoder.embedding.embedding_dim, own.heads.heads, own.heads.groups, own.score.key_width)
-        self.number(reads, before, activation)
-        self._embedding(decoder.embedding, positions)
+        self.shape(decoder.embedding.embedding_dim, first, first.around_past.before)
+        self.number(reads)
+        self.embedding(decoder.embedding, positions)
         self.number(len(decoder.layers))
         for layer in decoder.layers:
-            self._layer(layer, reads)
+            self.look_at_itself(layer.around_past, layer.self_attention)
+            if reads:
+                self.norm(layer.around_source.norm)
+                self._look(layer.attention)
+            self.network(layer.around_network, layer.feed_forward)
         if decoder.norm is not None:
-            self._norm(decoder.norm)
+            self.norm(decoder.norm)
         self.module(decoder.output)
 
-    def _layer(self, layer: DecoderLayer, reads: bool) -> None:
-        own = _plain(layer.self_attention)
-        assert own.heads is not None
-        if own.temperature != 1.0 or type(own.reach) is not Everywhere or own.heads.W_k is None:
-            raise UnknownError("self-attention that does not see its whole past, or is cooled")
-        self._around(layer.around_past)
-        maps = (own.heads.W_q, own.heads.W_k, own.heads.W_v)
-        self.linear([torch.cat([part.weight for part in maps])], [torch.cat([part.bias for part in maps])])
-        self.module(own.heads.W_o)
-        if reads:
-            self._around(layer.around_source)
-            self._look(layer.attention)
-        self._around(layer.around_network)
-        self.module(layer.feed_forward.W_1)
-        self.module(layer.feed_forward.W_2)
 
-    def _around(self, residual: Residual) -> None:
-        self._norm(residual.norm)
-
-    def _norm(self, norm: nn.LayerNorm) -> None:
-        self.values(norm.weight)
-        self.values(norm.bias)
-        self.real(norm.eps)
-
-
-def _plain(attention: object) -> Attention:
+def plain(attention: object) -> Attention:
     """Return an attention if it is a softmax of scores and nothing else."""
     if type(attention) is not Attention or type(attention.focus) is not Softmax:
         raise UnknownError(type(getattr(attention, "focus", attention)).__name__)

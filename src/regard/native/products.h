@@ -10,7 +10,8 @@
 //
 // In int8, row i of x is rounded to multiples of s_i = max |x_i| / 127, output j of W to multiples of
 // t_j = max |w_j| / 127 (one scale for each output), and y_ij = s_i t_j sum + b_j. The instruction wants its left factor
-// without a sign: 128 is added to it, and 128 sum_k w_jk taken away at the end.
+// without a sign: 128 is added to it, and 128 sum_k w_jk taken away at the end. What is NaN or infinite has no whole
+// number: 0 x, which is NaN then and else nothing, is added to a scale or a sum, so that it is in y all the same.
 
 #pragma once
 
@@ -212,8 +213,11 @@ class Linear {
             for (int k = 0; k < inputs; ++k) halves[k] = to_bfloat16(weight[k]);
             for (int k = inputs; k < units * 2; ++k) halves[k] = 0;
         } else {
-            float high = 0;
-            for (int k = 0; k < inputs; ++k) high = std::fmax(high, std::fabs(weight[k]));
+            float high = 0, none = 0;
+            for (int k = 0; k < inputs; ++k) {
+                high = std::fmax(high, std::fabs(weight[k]));
+                none += 0.0f * weight[k];
+            }
             scales[j] = high > 0 ? high / 127.0f : 1.0f;
             auto* quarters = reinterpret_cast<int8_t*>(to);
             int total = 0;
@@ -222,7 +226,7 @@ class Linear {
                 total += quarters[k];
             }
             for (int k = inputs; k < units * 4; ++k) quarters[k] = 0;
-            sums[j] = 128.0f * total;
+            sums[j] = 128.0f * total + none;
         }
     }
 
@@ -368,15 +372,19 @@ class Linear {
 
     // Round a row to whole numbers from 1 to 255, of which 128 is zero; return what one of them stands for.
     float quantise(const float* x, uint8_t* to) const {
-        Floats high = {};
+        Floats high = {}, none = {};
         int k = 0;
         for (; k + LANES <= inputs; k += LANES) {
             const Floats value = load(x + k);
             high = larger(high, value < 0.0f ? -value : value);
+            none += 0.0f * value;
         }
-        float highest = 0;
+        float highest = 0, not_one = sum(none);
         for (int i = 0; i < LANES; ++i) highest = high[i] > highest ? high[i] : highest;
-        for (; k < inputs; ++k) highest = std::fmax(highest, std::fabs(x[k]));
+        for (; k < inputs; ++k) {
+            highest = std::fmax(highest, std::fabs(x[k]));
+            not_one += 0.0f * x[k];
+        }
         const float scale = highest > 0 ? highest / 127.0f : 1.0f, inverse = 1.0f / scale;
         for (k = 0; k + LANES <= inputs; k += LANES) {
             const __m512i whole = _mm512_cvtps_epi32((__m512)(load(x + k) * inverse));
@@ -385,7 +393,7 @@ class Linear {
         }
         for (; k < inputs; ++k) to[k] = uint8_t(std::lrintf(x[k] * inverse) + 128);
         for (; k < units * 4; ++k) to[k] = 128;
-        return scale;
+        return scale + not_one;
     }
 #endif
 };

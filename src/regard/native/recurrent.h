@@ -13,6 +13,48 @@
 enum class Order : int { luong = 0, bahdanau = 1, conditional = 2 };
 enum class Readout : int { none = 0, tanh = 1, maxout = 2 };
 
+// One step of a row's units, given what its gates sum up.
+struct Gates {
+    int width;
+
+    // c' = sigma(f) c + sigma(i) tanh(g)    h' = sigma(o) tanh(c')
+    void lstm(const float* sums, const float* memory, float* hidden, float* new_memory) const {
+        for_lanes([&](auto read, auto write, int i) {
+            const Floats kept = sigmoid(read(sums + width + i)) * read(memory + i) +
+                                sigmoid(read(sums + i)) * tanh(read(sums + 2 * width + i));
+            write(new_memory + i, kept);
+            write(hidden + i, sigmoid(read(sums + 3 * width + i)) * tanh(kept));
+        });
+    }
+
+    // r, z = sigma(..)    n = tanh(W x + r (U h))    h' = z h + (1 - z) n
+    void gru(const float* in_sums, const float* again_sums, const float* before, float* hidden) const {
+        for_lanes([&](auto read, auto write, int i) {
+            const Floats reset = sigmoid(read(in_sums + i) + read(again_sums + i));
+            const Floats keep = sigmoid(read(in_sums + width + i) + read(again_sums + width + i));
+            const Floats fresh = tanh(read(in_sums + 2 * width + i) + reset * read(again_sums + 2 * width + i));
+            write(hidden + i, fresh + keep * (read(before + i) - fresh));
+        });
+    }
+
+   private:
+    // Go over all units, a register at a time; of the last one, only as much as there is.
+    template <class Body>
+    void for_lanes(Body&& body) const {
+        int i = 0;
+        for (; i + LANES <= width; i += LANES) body(load, store, i);
+        if (i == width) return;
+        const size_t bytes = (width - i) * sizeof(float);
+        body(
+            [bytes](const float* from) {
+                Floats some = {};
+                std::memcpy(&some, from, bytes);
+                return some;
+            },
+            [bytes](float* to, Floats what) { std::memcpy(to, &what, bytes); }, i);
+    }
+};
+
 // A GRU's new gate has its recurrent side apart, so that it has two products; all that an LSTM's gates sum up is one.
 struct Cell {
     int width;
@@ -42,52 +84,16 @@ struct Cell {
             in.apply(x, stride, rows, sums.data(), 3 * width, scratch);
             again.apply(x + inputs(), stride, rows, sums.data() + size_t(rows) * 3 * width, 3 * width, scratch);
         }
+        const Gates gates{width};
         for (int row = 0; row < rows; ++row) {
             const float* in_sums = sums.data() + size_t(row) * (lstm ? 4 : 3) * width;
             if (lstm) {
-                step_lstm(in_sums, memory[row], hidden + size_t(row) * width, new_memory + size_t(row) * width);
+                gates.lstm(in_sums, memory[row], hidden + size_t(row) * width, new_memory + size_t(row) * width);
             } else {
                 const float* again_sums = sums.data() + size_t(rows + row) * 3 * width;
-                step_gru(in_sums, again_sums, x + row * stride + inputs(), hidden + size_t(row) * width);
+                gates.gru(in_sums, again_sums, x + row * stride + inputs(), hidden + size_t(row) * width);
             }
         }
-    }
-
-   private:
-    // c' = sigma(f) c + sigma(i) tanh(g)    h' = sigma(o) tanh(c')
-    void step_lstm(const float* sums, const float* memory, float* hidden, float* new_memory) const {
-        for_lanes([&](auto read, auto write, int i) {
-            const Floats kept = sigmoid(read(sums + width + i)) * read(memory + i) +
-                                sigmoid(read(sums + i)) * tanh(read(sums + 2 * width + i));
-            write(new_memory + i, kept);
-            write(hidden + i, sigmoid(read(sums + 3 * width + i)) * tanh(kept));
-        });
-    }
-
-    // r, z = sigma(..)    n = tanh(W x + r (U h))    h' = z h + (1 - z) n
-    void step_gru(const float* in_sums, const float* again_sums, const float* before, float* hidden) const {
-        for_lanes([&](auto read, auto write, int i) {
-            const Floats reset = sigmoid(read(in_sums + i) + read(again_sums + i));
-            const Floats keep = sigmoid(read(in_sums + width + i) + read(again_sums + width + i));
-            const Floats fresh = tanh(read(in_sums + 2 * width + i) + reset * read(again_sums + 2 * width + i));
-            write(hidden + i, fresh + keep * (read(before + i) - fresh));
-        });
-    }
-
-    // Go over all units, a register at a time; of the last one, only as much as there is.
-    template <class Body>
-    void for_lanes(Body&& body) const {
-        int i = 0;
-        for (; i + LANES <= width; i += LANES) body(load, store, i);
-        if (i == width) return;
-        const size_t bytes = (width - i) * sizeof(float);
-        body(
-            [bytes](const float* from) {
-                Floats some = {};
-                std::memcpy(&some, from, bytes);
-                return some;
-            },
-            [bytes](float* to, Floats what) { std::memcpy(to, &what, bytes); }, i);
     }
 };
 

@@ -18,7 +18,7 @@ from regard.data.pair import Pair
 from regard.data.tagged import open_data
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
-from regard.decoding.shortlist import SHORTLIST, learn
+from regard.decoding.shortlist import MANY, SHORTLIST, learn
 from regard.errors import DataError
 from regard.training.objective import Objective, Task
 from regard.training.progress import Reporter
@@ -28,8 +28,6 @@ CACHE = "cache"
 NOTHING = "none"
 """The encoder of a language model."""
 Rows = NDArray[np.int64]
-MANY = 2000
-"""With fewer words in a vocabulary, a shortlist of them saves nothing."""
 
 
 class StoppedError(Exception):

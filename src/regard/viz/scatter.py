@@ -70,7 +70,12 @@ def _points(axes: "Axes", label: str, dots: Sequence[Dot]) -> None:
         axes.plot(dot.x, dot.y, "o", color=colour, markersize=7, zorder=3)
     xs = [dot.x for dot in dots]
     if min(xs) > 0 and max(xs) / min(xs) >= _WIDE:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie one over the other
     else:
         axes.set_xlim(0, max(xs) * 1.15 or 1)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if max(xs) > 10 else f"{value:g}")

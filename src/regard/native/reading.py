@@ -1,0 +1,68 @@
+"""An encoder in the library: made from its modules, and asked to read."""
+
+import weakref
+
+import numpy as np
+import torch
+
+from regard.models.bridge import mean_state
+from regard.models.protocol import Encoded
+from regard.models.seq2seq import Seq2Seq
+from regard.native.library import PRECISIONS, library
+from regard.native.plan import TRANSFORMER, EncoderPlan, UnknownError
+from regard.shapes import Bool, Int, Tensor
+
+
+class Reading:
+    """A model's embedding and encoder with their weights as they are now; reads as `Seq2Seq.encode` does."""
+
+    def __init__(self, model: Seq2Seq, precision: str = "float32", positions: int = 512) -> None:
+        """Copy the weights; raises `UnknownError` for an encoder that the library does not know."""
+        found = library()
+        if found.calls is None or not found.offers(precision):
+            raise UnknownError(found.words)
+        if model.source_embedding is None:
+            raise UnknownError("a model without a source")
+        self.calls = found.calls
+        self.model = model
+        with torch.inference_mode():
+            plan = EncoderPlan(model.encoder, model.source_embedding, positions)
+        self.has_summary = plan.kind != TRANSFORMER
+        numbers = np.array(plan.numbers, np.int64)
+        arrays = np.array([0 if part is None else part.data_ptr() for part in plan.arrays], np.uint64)
+        self.handle = self.calls.regard_encoder(
+            plan.kind, numbers.ctypes.data, arrays.ctypes.data, PRECISIONS.index(precision)
+        )
+        if not self.handle:
+            raise MemoryError("There is no room for a second copy of the encoder's weights.")
+        weakref.finalize(self, self.calls.regard_forget_encoder, self.handle)
+
+    def __call__(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"], threads: int = 1
+    ) -> Encoded:
+        """Read sources, with so many threads."""
+        return self.model.turned(source, mask, lambda read: self._read(read, mask, lengths.contiguous(), threads))
+
+    def _read(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"], threads: int
+    ) -> Encoded:
+        tokens = source.int().contiguous()
+        count, longest = source.shape
+        states = torch.zeros(count, longest, self.model.encoder.state_width)
+        kept = self.model.encoder.summary
+        layers = kept.layers * (2 if kept.has_memory else 1) if self.has_summary else 0
+        summary = torch.empty(count, layers, kept.width * kept.directions)
+        done = self.calls.regard_read(
+            self.handle,
+            tokens.data_ptr(),
+            lengths.data_ptr(),
+            count,
+            longest,
+            threads,
+            states.data_ptr(),
+            summary.data_ptr(),
+        )
+        if not done:
+            raise MemoryError("There is no room to read so much at once: translate in smaller batches.")
+        encoded = Encoded(states, mask, summary)
+        return encoded if self.has_summary else encoded._replace(summary=mean_state(encoded)[:, None])
