@@ -89,6 +89,8 @@ SCORES = ["additive", "concat", "cosine", "dot", "general", "location", "scaled-
         (["--set", "model.attention.score", "="], SCORES),
         (["--set", "model.attention.sco"], [f"model.attention.score={score}" for score in ("", *SCORES)]),
         (["--set", "model.tie", "=", "all", "--set", "model.tie", "=", "o"], ["output"]),
+        (["--set", "=", "model.tie", "=", "o"], ["output"]),
+        (["--preset", "=", "sutskever2014-"], ["sutskever2014-small"]),
         (["--set", "model.tie", "=", "all", "--preset", "sutskever2014-"], ["sutskever2014-small"]),
     ],
 )

@@ -368,6 +368,39 @@ def test_an_engine_is_kept_until_weights_change():
     assert engines.find(model, DecodingConfig(), 0, 10) is not engine
 
 
+def trained_by(optimizer):
+    def change(model):
+        for weight in model.parameters():
+            weight.grad = torch.ones_like(weight)
+        optimizer(model.parameters(), lr=0.01, fused=True).step()
+
+    return change
+
+
+UNCOUNTED = {
+    "Adam": trained_by(torch.optim.Adam),
+    "SGD": trained_by(torch.optim.SGD),
+    "data": lambda model: model.source_embedding.weight.data.mul_(3.0),
+}
+
+
+@pytest.mark.parametrize("change", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_changes_that_torch_does_not_count_are_seen(change):
+    model, engines = make(KNOWN["luong, gru, general"]), Engines()
+    engine = engines.find(model, DecodingConfig(), 0, 10)
+    change(model)
+    assert engines.find(model, DecodingConfig(), 0, 10) is not engine
+
+
+def test_one_engine_is_kept_for_sources_of_all_lengths():
+    model, engines = make(KNOWN["transformer"]), Engines()
+    long = [engines.find(model, DecodingConfig(), 0, longest) for longest in (3, 600, 20, 1000, 600)]
+    assert long[0] is not long[1]
+    assert len(set(long[1:])) == 1
+    assert engines.find(model, DecodingConfig(), 0, 1025) is not long[1]
+    assert len(engines._made) == 1
+
+
 def test_weights_made_in_inference_mode_have_an_engine_that_is_kept():
     with torch.inference_mode():
         model = make(KNOWN["transformer"])

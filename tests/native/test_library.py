@@ -91,7 +91,7 @@ def translations(kind):
         model.decoder.output.weight.mul_(4.0)
     translator = Translator(model, words, config.decoding)
     found = translator.translate([" ".join(f"s{n * at % 41}" for at in range(1, 2 + n % 7)) for n in range(1, 14)])
-    ((_, engine),) = translator._engines._made.values()
+    ((*_, engine),) = translator._engines._made.values()
     return found, engine
 
 

@@ -135,6 +135,7 @@ def test_texts_are_read_by_it_where_it_can(name, monkeypatch):
 
     monkeypatch.setattr(Reading, "__call__", noted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     texts = [" ".join(words[(n * 7 + at) % 25] for at in range(1 + n % 11)) for n in range(40)]
     many, one = translator.translate(texts), translator.translate(texts[:1])
     assert asked == ([] if name == "rotary" else [1, 1, 2])
@@ -142,3 +143,31 @@ def test_texts_are_read_by_it_where_it_can(name, monkeypatch):
     plain = Translator(translator.model, translator.tokenizers, translator.options).translate(texts)
     assert [found.text for found in many] == [found.text for found in plain]
     assert one[0].text == plain[0].text
+
+
+def test_nothing_is_read_from_beyond_a_table():
+    model = make(KNOWN["transformer"])
+    source, mask = sources()
+    lengths, reading = mask.sum(dim=1), Reading(model, positions=11)
+    for bad in (-3, WORDS):
+        with pytest.raises(IndexError, match=rf"Tokens .* are to be read, and the model knows 0 to {WORDS - 1}\."):
+            reading(source.masked_fill(source == source[0, 0], bad), mask, lengths)
+    with pytest.raises(IndexError, match=r"11 tokens are to be read, and there are 10 positions\."):
+        Reading(model, positions=10)(source, mask, lengths)
+    empty = reading(source[:0], mask[:0], lengths[:0])
+    assert empty.states.shape == (0, source.shape[1], 12)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer"])
+def test_torchs_defaults_change_nothing(name, kind):
+    model = make(KNOWN[name])
+    source, mask = sources()
+    expected = Reading(model)(source, mask, mask.sum(dim=1))
+    torch.set_default_dtype(kind)
+    try:
+        found = Reading(model)(source, mask, mask.sum(dim=1))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(found.states, expected.states)
+    assert torch.equal(found.summary, expected.summary)

@@ -118,9 +118,10 @@ def answer_bash(app: Callable[[], object]) -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         app()
-    before = re.match(r".*[=:]|", words[place] if place < len(words) else "")
+    word = re.sub(r"^--[a-z-]+=", "", words[place] if place < len(words) else "")  # answers are without the option
+    told = max(word.rfind(end) for end in BREAKS) + 1
     for line in said.getvalue().splitlines():
-        print(line.removeprefix(before[0] if before else ""))
+        print(line.removeprefix(word[:told]))
 
 
 def whole_words(parts: Sequence[str], place: int) -> tuple[list[str], int]:

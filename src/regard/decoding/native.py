@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from regard.config import DecodingConfig
@@ -20,7 +21,6 @@ from regard.models.seq2seq import Seq2Seq
 from regard.native.engine import LONGEST, Asked, Engine, Found, Options, UnknownError
 from regard.native.library import library
 from regard.native.reading import Reading
-from regard.shapes import Tensor
 
 ROWS = 160
 """Hypotheses that one thread steps at once: enough that each weight is read for many, few enough for the caches."""
@@ -37,7 +37,7 @@ class Engines:
     """The engines of one model, made when they are first needed and again when its weights have changed."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, int], tuple[tuple[int, ...], Engine | None]] = {}
+        self._made: dict[str, tuple[tuple[int, ...], int, Engine | None]] = {}
         self._told = False
 
     def find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
@@ -64,12 +64,12 @@ class Engines:
         if next(model.parameters()).device.type != "cpu":
             return None
         precision = options.precision if library().offers(options.precision) else "float32"
-        positions = max(LONGEST, 1 << (longest - 1).bit_length())
-        version = tuple(part for weight in model.parameters() for part in (weight.data_ptr(), _changes(weight)))
-        known, engine = self._made.get((precision, positions), ((), None))
-        if known != version:
+        version = _version(model)
+        known, positions, engine = self._made.get(precision, ((), LONGEST, None))
+        if known != version or positions < longest:
+            positions = max(positions, 1 << (longest - 1).bit_length())
             engine = _made(model, precision, positions)
-            self._made[precision, positions] = (version, engine)
+            self._made[precision] = (version, positions, engine)
         return engine
 
 
@@ -78,14 +78,25 @@ def _made(model: Seq2Seq, precision: str, positions: int) -> Engine | None:
         engine = Engine(model.decoder, precision, positions)
     except UnknownError:
         return None
-    with contextlib.suppress(UnknownError):
+    with contextlib.suppress(UnknownError, MemoryError):
         engine.reading = Reading(model, precision, positions)
     return engine
 
 
-def _changes(weight: Tensor) -> int:
-    """Return how often a weight was changed; one that was made in inference mode does not count, so it must not be."""
-    return 0 if weight.is_inference() else weight._version
+def _version(model: Seq2Seq) -> tuple[int, ...]:
+    """Say which weights these are, so that an engine is made anew when they have changed.
+
+    Torch counts changes, but not those of fused optimizers, of `weight.data`, and of what was made in inference mode:
+    so a little of what they hold is looked at too.
+    """
+    weights = list(model.parameters())
+    counted = sum(0 if weight.is_inference() else weight._version for weight in weights)
+    places = np.array([weight.data_ptr() for weight in weights], np.uint64)
+    calls = library().calls
+    if calls is None or any(weight.dtype != torch.float32 or not weight.is_contiguous() for weight in weights):
+        return (counted, *map(int, places))
+    sizes = np.array([weight.numel() for weight in weights], np.int64)
+    return (counted, calls.regard_fingerprint(places.ctypes.data, sizes.ctypes.data, len(weights)), *map(int, places))
 
 
 def search_natively(

@@ -179,6 +179,7 @@ class RecurrentEncoder : public Encoder {
     }
 
     void read(const Text& text, Scratch& scratch) const override {
+        if (!text.count) return;
         // Longest first: who is still read stands before who has ended.
         std::vector<int> order(text.count);
         std::iota(order.begin(), order.end(), 0);

@@ -14,7 +14,7 @@ void* regard_model(int kind, const int64_t* numbers, const float* const* arrays,
     try {
         if (kind == 0) return static_cast<Model*>(new Recurrent(reader));
         return static_cast<Model*>(new Transformer(reader));
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         return nullptr;
     }
 }
@@ -27,7 +27,7 @@ void* regard_encoder(int kind, const int64_t* numbers, const float* const* array
     try {
         if (kind == 0) return static_cast<Encoder*>(new RecurrentEncoder(reader));
         return static_cast<Encoder*>(new TransformerEncoder(reader));
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         return nullptr;
     }
 }
@@ -43,9 +43,25 @@ int regard_read(const void* encoder, const int32_t* tokens, const int64_t* lengt
         if (threads > 1) scratch.team = &team;
         static_cast<const Encoder*>(encoder)->read({tokens, lengths, count, size_t(stride), states, summary}, scratch);
         return 1;
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         return 0;
     }
+}
+
+// A number for what stands in some arrays: of each a few places, so that it takes no time. Who trains changes all of them.
+uint64_t regard_fingerprint(const float* const* arrays, const int64_t* sizes, int count) {
+    constexpr int64_t PLACES = 61;
+    uint64_t found = 0;
+    for (int array = 0; array < count; ++array) {
+        const int64_t apart = std::max<int64_t>(1, sizes[array] / PLACES);
+        for (int64_t at = 0; at < sizes[array]; at += apart) {
+            uint32_t bits;
+            std::memcpy(&bits, arrays[array] + at, sizeof bits);
+            found = (found ^ bits) * 0x9E3779B97F4A7C15u;
+            found ^= found >> 29;
+        }
+    }
+    return found;
 }
 
 // Search for all sentences; nothing is kept of what is given.

@@ -98,6 +98,7 @@ def _declare(calls: ctypes.CDLL) -> ctypes.CDLL:
         ("encoder", pointer, [whole, pointer, pointer, whole]),
         ("forget_encoder", None, [pointer]),
         ("read", whole, [pointer, pointer, pointer, whole, ctypes.c_int64, whole, pointer, pointer]),
+        ("fingerprint", ctypes.c_uint64, [pointer, pointer, whole]),
         ("search", pointer, [pointer, pointer, pointer, pointer, whole, pointer, pointer, pointer, whole]),
         ("broken", ctypes.c_int64, [pointer]),
         ("error", ctypes.c_char_p, [pointer]),

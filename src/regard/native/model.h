@@ -71,7 +71,7 @@ class Reader {
     float real() { return **arrays++; }
 
     std::vector<float> values() {
-        const int size = number();
+        const int64_t size = *numbers++;
         const float* from = *arrays++;
         return from ? std::vector<float>(from, from + size) : std::vector<float>();
     }

@@ -54,7 +54,7 @@ class Plan:
 
     def real(self, number: float) -> None:
         """Write a number that is not whole."""
-        self.arrays.append(torch.tensor([number], dtype=torch.float32))
+        self.arrays.append(torch.tensor([number], dtype=torch.float32, device="cpu"))
 
     def values(self, values: Tensor | None) -> None:
         """Write an array and its size; None for an empty one."""

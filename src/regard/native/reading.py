@@ -25,8 +25,12 @@ class Reading:
             raise UnknownError("a model without a source")
         self.calls = found.calls
         self.model = model
+        embedding = model.source_embedding
+        self.words = embedding.num_embeddings
+        self.most = None if embedding.position is None else embedding.longest or positions
+        """Most tokens of a source; None for any number."""
         with torch.inference_mode():
-            plan = EncoderPlan(model.encoder, model.source_embedding, positions)
+            plan = EncoderPlan(model.encoder, embedding, positions)
         self.has_summary = plan.kind != TRANSFORMER
         numbers = np.array(plan.numbers, np.int64)
         arrays = np.array([0 if part is None else part.data_ptr() for part in plan.arrays], np.uint64)
@@ -41,17 +45,18 @@ class Reading:
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"], threads: int = 1
     ) -> Encoded:
         """Read sources, with so many threads."""
-        return self.model.turned(source, mask, lambda read: self._read(read, mask, lengths.contiguous(), threads))
+        return self.model.turned(source, mask, lambda read: self._read(read, mask, lengths, threads))
 
     def _read(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"], threads: int
     ) -> Encoded:
-        tokens = source.int().contiguous()
-        count, longest = source.shape
-        states = torch.zeros(count, longest, self.model.encoder.state_width)
-        kept = self.model.encoder.summary
+        tokens, lengths = source.int().contiguous(), lengths.to("cpu", torch.int64).contiguous()
+        self._check(tokens, lengths)
+        kept, (count, longest) = self.model.encoder.summary, source.shape
         layers = kept.layers * (2 if kept.has_memory else 1) if self.has_summary else 0
-        summary = torch.empty(count, layers, kept.width * kept.directions)
+        # Whatever torch's defaults are, the library writes float32 into the host's memory.
+        states = torch.zeros(count, longest, self.model.encoder.state_width, dtype=torch.float32, device="cpu")
+        summary = torch.zeros(count, layers, kept.width * kept.directions, dtype=torch.float32, device="cpu")
         done = self.calls.regard_read(
             self.handle,
             tokens.data_ptr(),
@@ -66,3 +71,13 @@ class Reading:
             raise MemoryError("There is no room to read so much at once: translate in smaller batches.")
         encoded = Encoded(states, mask, summary)
         return encoded if self.has_summary else encoded._replace(summary=mean_state(encoded)[:, None])
+
+    def _check(self, tokens: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> None:
+        """Refuse what would be read from beyond a table."""
+        if not tokens.numel():
+            return
+        lowest, highest = (int(part) for part in tokens.aminmax())
+        if lowest < 0 or highest >= self.words:
+            raise IndexError(f"Tokens {lowest} to {highest} are to be read, and the model knows 0 to {self.words - 1}.")
+        if self.most is not None and int(lengths.max()) > self.most:
+            raise IndexError(f"{int(lengths.max())} tokens are to be read, and there are {self.most} positions.")

@@ -84,7 +84,7 @@ def _points(axes: "Axes", label: str, dots: Sequence[Dot]) -> None:
     axes.set_xlabel(label)
     axes.grid(color=LINES, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=FAINT)
+    axes.tick_params(which="both", length=0, colors=FAINT)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
