@@ -183,7 +183,7 @@ def test_what_failed_is_tried_again(make, tmp_path, monkeypatch):
 
 
 def test_settings_that_cannot_be_followed_are_refused_before_anything_is_trained(make, tmp_path, untrainable):
-    with pytest.raises(ConfigError, match=r"^training\.batch_tokens is 0"):
+    with pytest.raises(ConfigError, match=r"^Variant 'wrong': training\.batch_tokens is 0"):
         make.run(tmp_path / "out", make.variant("look"), make.variant("wrong", batch_tokens=0))
 
 
