@@ -3,6 +3,16 @@
 #include "encoder.h"
 #include "search.h"
 
+// One of two kinds, as who calls may know it; null where there is no room for it.
+template <class Part, class First, class Second>
+static void* made(int kind, Reader reader) {
+    try {
+        return kind == 0 ? static_cast<Part*>(new First(reader)) : static_cast<Part*>(new Second(reader));
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
 extern "C" {
 
 // Whether this machine multiplies in a precision: 0 float32, 1 bfloat16, 2 int8.
@@ -10,26 +20,14 @@ int regard_offers(int precision) { return offers(Precision(precision)); }
 
 // Read a decoder: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
 void* regard_model(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
-    Reader reader(numbers, arrays, Precision(precision));
-    try {
-        if (kind == 0) return static_cast<Model*>(new Recurrent(reader));
-        return static_cast<Model*>(new Transformer(reader));
-    } catch (const std::exception&) {
-        return nullptr;
-    }
+    return made<Model, Recurrent, Transformer>(kind, Reader(numbers, arrays, Precision(precision)));
 }
 
 void regard_forget_model(void* model) { delete static_cast<Model*>(model); }
 
 // Read an encoder and its embedding: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
 void* regard_encoder(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
-    Reader reader(numbers, arrays, Precision(precision));
-    try {
-        if (kind == 0) return static_cast<Encoder*>(new RecurrentEncoder(reader));
-        return static_cast<Encoder*>(new TransformerEncoder(reader));
-    } catch (const std::exception&) {
-        return nullptr;
-    }
+    return made<Encoder, RecurrentEncoder, TransformerEncoder>(kind, Reader(numbers, arrays, Precision(precision)));
 }
 
 void regard_forget_encoder(void* encoder) { delete static_cast<Encoder*>(encoder); }

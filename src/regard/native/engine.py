@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.models.protocol import Decoder
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import TransformerState
-from regard.native.library import PRECISIONS, library
+from regard.native.library import library
 from regard.native.plan import DecoderPlan, UnknownError
 from regard.native.reading import Reading
 from regard.shapes import Tensor
@@ -81,11 +81,7 @@ class Engine:
         """What reads for it, where the library knows the encoder too."""
         self.looks = plan.looks
         self.words = decoder.output.out_features
-        numbers = np.array(plan.numbers, np.int64)
-        arrays = np.array([0 if part is None else part.data_ptr() for part in plan.arrays], np.uint64)
-        self.handle = self.calls.regard_model(plan.kind, _at(numbers), _at(arrays), PRECISIONS.index(precision))
-        if not self.handle:
-            raise MemoryError("There is no room for a second copy of the decoder's weights.")
+        self.handle = plan.make(self.calls.regard_model, precision)
         weakref.finalize(self, self.calls.regard_forget_model, self.handle)
 
     def search(self, starts: Sequence[Any], asked: Asked) -> Found:

@@ -4,9 +4,10 @@ Each function here has its counterpart in C++: a class that reads what it writes
 `RecurrentEncoder`, `TransformerEncoder`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -25,6 +26,7 @@ from regard.models.protocol import Decoder, Encoder
 from regard.models.recurrent import RecurrentDecoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder
 from regard.models.transformer_layer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, Residual
+from regard.native.library import PRECISIONS
 from regard.shapes import Tensor
 
 RECURRENT, TRANSFORMER = 0, 1
@@ -47,6 +49,15 @@ class Plan:
         weights = [weight for part in parts for weight in part.parameters()]
         if any(weight.device.type != "cpu" or weight.dtype != torch.float32 for weight in weights):
             raise UnknownError("weights are not float32 on the CPU")
+
+    def make(self, call: Callable[..., int | None], precision: str) -> int:
+        """Hand it over to a call of the library, which copies it; return what that made."""
+        numbers = np.array(self.numbers, np.int64)
+        arrays = np.array([0 if part is None else part.data_ptr() for part in self.arrays], np.uint64)
+        made = call(self.kind, numbers.ctypes.data, arrays.ctypes.data, PRECISIONS.index(precision))
+        if not made:
+            raise MemoryError("There is no room for a second copy of the model's weights.")
+        return made
 
     def number(self, *numbers: int) -> None:
         """Write whole numbers."""

@@ -2,13 +2,12 @@
 
 import weakref
 
-import numpy as np
 import torch
 
 from regard.models.bridge import mean_state
 from regard.models.protocol import Encoded
 from regard.models.seq2seq import Seq2Seq
-from regard.native.library import PRECISIONS, library
+from regard.native.library import library
 from regard.native.plan import TRANSFORMER, EncoderPlan, UnknownError
 from regard.shapes import Bool, Int, Tensor
 
@@ -32,13 +31,7 @@ class Reading:
         with torch.inference_mode():
             plan = EncoderPlan(model.encoder, embedding, positions)
         self.has_summary = plan.kind != TRANSFORMER
-        numbers = np.array(plan.numbers, np.int64)
-        arrays = np.array([0 if part is None else part.data_ptr() for part in plan.arrays], np.uint64)
-        self.handle = self.calls.regard_encoder(
-            plan.kind, numbers.ctypes.data, arrays.ctypes.data, PRECISIONS.index(precision)
-        )
-        if not self.handle:
-            raise MemoryError("There is no room for a second copy of the encoder's weights.")
+        self.handle = plan.make(self.calls.regard_encoder, precision)
         weakref.finalize(self, self.calls.regard_forget_encoder, self.handle)
 
     def __call__(

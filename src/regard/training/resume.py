@@ -24,6 +24,7 @@ ASIDE, GONE = ".replaced", ".removed"
 """Where a run is while another takes its place, and while it is deleted."""
 
 LENGTH = ("training.epochs", "training.steps")
+"""Settings that say how long a run is."""
 HARMLESS = frozenset(
     {
         *("preset", *LENGTH),
