@@ -5,6 +5,9 @@
 A line is a word, a tab and its phonemes, with a line for each pronunciation. Which part a word belongs to is decided by
 a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One
 word in ten is for testing, one in forty for validation.
+
+With --develop the words for testing are left out, and another tenth, of those to learn from, takes their place: settings
+can be chosen on it by as many words as the test has, before any test word is seen.
 """
 
 import argparse
@@ -16,16 +19,20 @@ from regard.data.corpus import open_corpus
 from regard.errors import RegardError
 
 PARTS = 40
-TEST, VALID = range(4), range(4, 5)
+TEST, VALID, DEVELOP = range(4), range(4, 5), range(5, 9)
 
 
-def part_of(word: str) -> str:
-    """Return which split a word belongs to."""
+def part_of(word: str, develop: bool = False) -> str | None:
+    """Return which split a word belongs to; None for one that is left out."""
     number = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big") % PARTS
-    return "test" if number in TEST else "valid" if number in VALID else "train"
+    if number in TEST:
+        return None if develop else "test"
+    if develop and number in DEVELOP:
+        return "test"
+    return "valid" if number in VALID else "train"
 
 
-def split(file: str, folder: Path) -> dict[str, int]:
+def split(file: str, folder: Path, develop: bool = False) -> dict[str, int]:
     """Write the three files; return how many pronunciations each has."""
     counts = {"train": 0, "valid": 0, "test": 0}
     corpus = open_corpus([file])
@@ -36,7 +43,9 @@ def split(file: str, folder: Path) -> dict[str, int]:
             for part in counts
         }
         for pair in corpus:
-            part = part_of(pair.source)
+            part = part_of(pair.source, develop)
+            if part is None:
+                continue
             files[part].write(f"{pair.source}\t{pair.target}\n")
             counts[part] += 1
     return counts
@@ -47,9 +56,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="word TAB phonemes, a line for each pronunciation; plain, .gz or .xz")
     parser.add_argument("folder", type=Path, help="where the three files go")
+    parser.add_argument("--develop", action="store_true", help="test.tsv is a tenth of the words to learn from instead")
     given = parser.parse_args()
     try:
-        counts = split(given.file, given.folder)
+        counts = split(given.file, given.folder, given.develop)
     except RegardError as error:
         parser.exit(2, f"g2p_split: {error}\n")
     for part, count in counts.items():

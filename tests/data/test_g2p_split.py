@@ -36,6 +36,19 @@ def test_splits_by_word(tmp_path):
     assert all(set(less[part]) <= set(found[part]) for part in found)
 
 
+def test_settings_are_chosen_without_a_word_of_the_test(tmp_path):
+    file = tmp_path / "words.tsv"
+    file.write_text("".join(f"WORD{number}\tW ER D\n" for number in range(4000)))
+    run(file, tmp_path / "whole")
+    run(file, tmp_path / "chosen", "--develop")
+    whole, chosen = ({part: set(lines) for part, lines in read(tmp_path / name).items()} for name in ("whole", "chosen"))
+    assert not whole["test"] & set().union(*chosen.values())
+    assert chosen["valid"] == whole["valid"]
+    assert chosen["train"] | chosen["test"] == whole["train"]
+    assert not chosen["train"] & chosen["test"]
+    assert 320 < len(chosen["test"]) < 480
+
+
 def test_what_cannot_be_read(tmp_path):
     ran = run(tmp_path / "none.tsv", tmp_path)
     assert (ran.returncode, ran.stderr) == (2, f"g2p_split: No file '{tmp_path}/none.tsv'.\n")
