@@ -3,4 +3,4 @@
 # REGARD_DATA=data recipes/multi30k_fr_recurrent.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 3]]
 out=${1:-models/multi30k-fr-recurrent}
 [ $# -gt 0 ] && shift
-exec sh "$(dirname "$0")/multi30k.sh" fr recurrent "$out" "$@"
+exec sh "$(dirname "$0")/multi30k.sh" fr recurrent_fr "$out" "$@"
