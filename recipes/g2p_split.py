@@ -6,8 +6,8 @@ A line is a word, a tab and its phonemes, with a line for each pronunciation. Wh
 a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One
 word in ten is for testing, one in forty for validation.
 
-With --develop the words for testing are left out, and another tenth, of those to learn from, takes their place: settings
-can be chosen on it by as many words as the test has, before any test word is seen.
+With --develop the words for testing are left out, and another tenth, of those to learn from, takes their place:
+settings can be chosen on it by as many words as the test has, before any test word is seen.
 """
 
 import argparse

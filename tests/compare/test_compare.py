@@ -12,7 +12,8 @@ import pytest
 from regard.compare import Variant, scoring, work
 from regard.compare.comparison import default_baseline
 from regard.compare.job import FAILED, FINISHED, Place
-from regard.compare.tables import settings_table
+from regard.compare.summary import Row, Run
+from regard.compare.tables import settings_table, why_failed
 from regard.compare.variants import Terms
 from regard.config import EncoderConfig
 from regard.data.corpus import open_corpus
@@ -94,7 +95,7 @@ def test_changed_settings_are_refused_with_what_changed(copy, make, untrainable)
     with pytest.raises(TrainingError) as caught:
         make.run(copy, other, make.plain("blind"))
     assert str(caught.value) == (
-        f"{copy} holds trainings with other settings than are asked for now:\n"
+        f"{copy} holds trainings other than are asked for now:\n"
         "  look: model.dropout: 0.2 → 0.5\n"
         "  look: training.steps: 6 → 9\n"
         "Leave them as they were, train these anew with --overwrite, or choose another folder."
@@ -109,6 +110,70 @@ def test_overwrite_trains_anew_what_has_changed_and_nothing_else(copy, make):
     assert listener.steps == 6
     assert (copy / "models/blind/model.safetensors").stat().st_mtime_ns == before
     assert "dropout = 0.5" in (copy / "models/look/config.toml").read_text()
+
+
+def test_a_model_that_was_removed_is_trained_anew(copy, made, make):
+    shutil.rmtree(copy / "models/look")
+    found, said = make.run(copy, make.variant("look"), make.plain("blind"))
+    assert not found.failed
+    assert said[0] == "1 of 2 trainings is finished already."
+    assert weights(copy, "look") == weights(made.folder, "look")
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "another"])
+def test_weights_that_were_not_trained_here_are_never_reported(copy, made, make, damage):
+    file = copy / "models/look/model.safetensors"
+    if damage == "gone":
+        file.unlink()
+    elif damage == "cut":
+        file.write_bytes(file.read_bytes()[:100])
+    else:
+        shutil.copy(copy / "models/blind/model.safetensors", file)
+    variants = make.variant("look"), make.plain("blind")
+    with pytest.raises(TrainingError) as caught:
+        make.run(copy, *variants)
+    assert str(caught.value).splitlines()[1:] == [
+        "  look: its model.safetensors is gone, damaged or of another training",
+        "Leave them as they were, train these anew with --overwrite, or choose another folder.",
+    ]
+    found, _ = make.run(copy, *variants, overwrite=True)
+    assert not found.failed
+    assert weights(copy, "look") == weights(made.folder, "look")
+
+
+def test_a_corpus_that_was_rewritten_is_not_mixed_with_what_it_was(make, tmp_path):
+    file = tmp_path / "train.tsv"
+    variants = [Variant(name, assign(make.config, "data.train", (str(file),))) for name in ("one", "other")]
+    out = tmp_path / "out"
+    make.run(out, variants[0])  # it cannot be read, so nothing is learnt from it
+    assert Place(out, "one").read().state == "failed"
+    file.write_text("a b c\tc b a\n" * 20)
+    make.run(out, variants[0])
+    file.write_text("a b c\tc b a\n" * 20)
+    make.run(out, *variants)  # written again, and the same
+    file.write_text("a b c\ta b c\n" * 20)
+    with pytest.raises(TrainingError) as caught:
+        make.run(out, *variants)
+    assert str(caught.value).splitlines()[1:-1] == [
+        f"  {name}: {file} holds something else now" for name in ("one", "other")
+    ]
+    found, _ = make.run(out, *variants, overwrite=True)
+    assert not found.failed
+
+
+def test_what_somebody_stopped_alone_is_said_to_be_stopped(copy, make, tmp_path):
+    place = Place(copy, "blind")
+    record = place.read()
+    row = Row("blind", (Run(place, replace(record, state="interrupted", result=None), [], None),))
+    assert why_failed(row) == "was stopped: the same command goes on with it"
+    two = Row("blind", (*row.runs, Run(place, replace(record, state="failed", reason="no room"), [], None)))
+    assert why_failed(two) == "blind was stopped: the same command goes on with it; blind failed: no room"
+
+
+def test_a_model_folder_is_no_place_for_a_comparison(copy, make, untrainable):
+    with pytest.raises(TrainingError) as caught:
+        make.run(copy / "models/look", make.variant("look"))
+    assert str(caught.value) == f"{copy}/models/look is a model's folder: choose another for the comparison."
 
 
 def test_a_model_of_other_making_is_not_touched(tmp_path, make):

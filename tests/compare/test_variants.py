@@ -129,6 +129,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
                                  "some."),
         (Request(TWO), "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl "
                        "file, or an embedded name (regard list corpora)."),
+        (Request(TWO, set=("data.tagged=fr=a",)), "A comparison trains on one corpus, not on data.tagged: train such "
+                                                  "models with regard train, and score each language with regard "
+                                                  "evaluate --to TAG."),
         (Request(TWO, ("copy",), steps=3, minutes=2), "There are two budgets: give one of steps and minutes."),
         (Request(TWO, ("copy",), steps=-3), "steps is -3; it must be above 0."),
         (Request((Entry("x"),), ("copy",)), "Variant 'x' has neither a preset nor a config to start from."),

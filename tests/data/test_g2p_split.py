@@ -41,7 +41,9 @@ def test_settings_are_chosen_without_a_word_of_the_test(tmp_path):
     file.write_text("".join(f"WORD{number}\tW ER D\n" for number in range(4000)))
     run(file, tmp_path / "whole")
     run(file, tmp_path / "chosen", "--develop")
-    whole, chosen = ({part: set(lines) for part, lines in read(tmp_path / name).items()} for name in ("whole", "chosen"))
+    whole, chosen = (
+        {part: set(lines) for part, lines in read(tmp_path / name).items()} for name in ("whole", "chosen")
+    )
     assert not whole["test"] & set().union(*chosen.values())
     assert chosen["valid"] == whole["valid"]
     assert chosen["train"] | chosen["test"] == whole["train"]

@@ -276,3 +276,13 @@ def test_a_word_is_read_off_in_one_way():
     assert str(error.value) == (
         "Where a word came from (posterior) is told of models that read texts, not of captioners."
     )
+
+
+def test_texts_that_are_tokenised_are_scored_without_a_word(caplog):
+    """sacreBLEU warns of a hundred lines that end in " .", which validation would repeat again and again."""
+    lines = [f"the answer is {number} ." for number in range(120)]
+    assert [score(lines, lines).value for score in (bleu, bleu_lowercase, bleu_pretokenised)] == pytest.approx(
+        [100] * 3
+    )
+    bleu_by_length(lines, lines, lines)
+    assert not caplog.records

@@ -9,7 +9,7 @@ from pathlib import Path
 from regard.compare import scoring
 from regard.compare.document import plain
 from regard.compare.findings import Findings
-from regard.compare.job import FINISHED, RUNS, WAITING, Job, Place, Record, changes, make_jobs
+from regard.compare.job import FINISHED, RUNS, WAITING, Job, Place, Record, changes, digest, make_jobs, rewritten
 from regard.compare.pool import StoppedError, run_apart, run_here
 from regard.compare.report import IMAGES, MARKDOWN, PAGE, RESULTS, write_report
 from regard.compare.significance import Tested, paired_bootstrap
@@ -19,7 +19,7 @@ from regard.compare.tables import main_table
 from regard.compare.variants import Terms, Variant, check, find_test
 from regard.errors import ConfigError, TrainingError
 from regard.evaluation.overlap import References
-from regard.models.store import WEIGHTS
+from regard.models.store import CONFIG, WEIGHTS
 from regard.training.checks import check as check_config
 from regard.training.progress import Reporter, duration
 from regard.training.resume import locked
@@ -27,6 +27,7 @@ from regard.training.trainer import METRICS
 from regard.viz.curves import read_metrics
 
 FOREIGN = "it was not made by this comparison"
+OTHERS = f"its {WEIGHTS} is gone, damaged or of another training"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ def compare(
 
 def _check_foreign(folder: Path) -> None:
     """Refuse a folder in which a report would replace what no comparison wrote."""
+    if (folder / CONFIG).exists() or (folder / WEIGHTS).exists():
+        raise TrainingError(f"{folder} is a model's folder: choose another for the comparison.")
     foreign = [name for name in (MARKDOWN, PAGE, RESULTS, IMAGES) if (folder / name).exists()]
     if foreign and not (folder / RUNS).is_dir():
         raise TrainingError(f"{folder} holds {', '.join(foreign)}, which no comparison made: choose another folder.")
@@ -127,23 +130,40 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
     records: list[Record] = []
     for place, job in zip(places, made, strict=True):
         old = place.read()
-        wrong = changes(old.job, job) if old is not None else [FOREIGN] if place.model.exists() else []
+        if old is not None and old.result is not None and not place.model.exists():
+            old = None  # somebody removed the model: there is nothing to lose by training it anew
+        wrong = _wrong(place, old, job)
         if wrong:
             stale[job.name] = wrong
         kept = None if wrong else old
         records.append(Record(job) if kept is None else replace(kept, job=job))
     if stale and not overwrite:
         raise TrainingError(
-            f"{folder} holds trainings with other settings than are asked for now:\n"
+            f"{folder} holds trainings other than are asked for now:\n"
             + "\n".join(f"  {name}: {line}" for name, lines in stale.items() for line in lines)
             + "\nLeave them as they were, train these anew with --overwrite, or choose another folder."
         )
     for place, record in zip(places, records, strict=True):
         if place.name in stale:
-            shutil.rmtree(place.model, ignore_errors=True)
+            if place.model.is_dir():
+                with locked(place.model):  # a worker may have outlived the comparison that began it
+                    shutil.rmtree(place.model)
             place.log.unlink(missing_ok=True)
         place.write(record)
     return places
+
+
+def _wrong(place: Place, old: Record | None, job: Job) -> list[str]:
+    """List why what lies in a model folder is not what this job would make."""
+    if old is None:
+        return [FOREIGN] if place.model.exists() else []
+    found = changes(old.job, job)
+    if (place.model / CONFIG).is_file():  # before that nothing was learnt from any file
+        found += rewritten(old.job, job)
+    weights = place.model / WEIGHTS
+    if old.result is not None and not (weights.is_file() and old.weights in ("", digest(weights))):
+        found.append(OTHERS)
+    return found
 
 
 def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:

@@ -3,14 +3,17 @@
 A comparison's folder holds `runs/NAME.json`, this record, beside the model folder `models/NAME`.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from regard.compare.variants import HeldOut, Terms, Variant
 from regard.config import Config
+from regard.data.alignments import told_counting
 from regard.errors import TrainingError
 from regard.files import write_atomically
 from regard.settings import assign, differences, from_dict, to_dict
@@ -32,6 +35,8 @@ class Job:
     minutes: float
     test: HeldOut
     sentences: tuple[str, ...]
+    contents: Mapping[str, str] = field(default_factory=dict)
+    """A digest of each file that it learns from or is validated by; the same name may come to hold something else."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Record:
     """How the training ended: `regard.training.loop.Result` without its folder."""
     machine: Mapping[str, str] | None = None
     """What it was trained on."""
+    weights: str = ""
+    """A digest of the weights that the training ended with; none before that."""
     at_once: int = 1
     """How many jobs were done at a time when it was trained: they slow each other down."""
 
@@ -102,7 +109,8 @@ class Place:
             job = plain.pop("job")
             test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"])
             config = from_dict(Config, job["config"])
-            made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]))
+            contents = job.get("contents", {})  # records of before have none
+            made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]), contents)
             return Record(job=made, **plain)
         except FileNotFoundError:
             return None
@@ -115,13 +123,30 @@ class Place:
 
 def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentences: tuple[str, ...]) -> list[Job]:
     """Give every variant every seed; those of one seed stand together, so that all variants come to be seen soon."""
+    read = cache(digest)
+    contents = {one.name: {name: read(path) for name, path in _files(one.config)} for one in variants}
+
+    def job(name: str, one: Variant, config: Config) -> Job:
+        return Job(name, one.name, config, terms.minutes, test, sentences, contents[one.name])
+
     if not terms.seeds:
-        return [Job(one.name, one.name, one.config, terms.minutes, test, sentences) for one in variants]
+        return [job(one.name, one, one.config) for one in variants]
     return [
-        Job(f"{one.name}-seed{seed}", one.name, assign(one.config, "seed", seed), terms.minutes, test, sentences)
-        for seed in terms.seeds
-        for one in variants
+        job(f"{one.name}-seed{seed}", one, assign(one.config, "seed", seed)) for seed in terms.seeds for one in variants
     ]
+
+
+def _files(config: Config) -> list[tuple[str, Path]]:
+    """List what a corpus is read from, as it is called and where it is: embedded ones and folders are no files."""
+    parts = (*config.data.train, *config.data.valid)
+    found = [(part, Path(told_counting(part).file)) for part in parts]
+    return [(part, path) for part, path in found if path.is_file()]
+
+
+def digest(path: Path) -> str:
+    """Return what tells the contents of a file from any other's."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def changes(old: Job, new: Job) -> list[str]:
@@ -134,3 +159,9 @@ def changes(old: Job, new: Job) -> list[str]:
     if old.minutes != new.minutes:
         found.append(f"minutes: {old.minutes:g} → {new.minutes:g}")
     return found
+
+
+def rewritten(old: Job, new: Job) -> list[str]:
+    """List the files that hold something else than before, one line each."""
+    then, now = old.contents, new.contents
+    return [f"{name} holds something else now" for name in now if name in then and then[name] != now[name]]

@@ -47,7 +47,7 @@ def paired_bootstrap(
     ordered: list[tuple[str, Sequence[str]]] = [(baseline, list(systems[baseline]))]
     ordered += [(name, list(lines)) for name, lines in systems.items() if name != baseline]
     pictured = any(not isinstance(right, str) for right in references)
-    metric = BLEU(tokenize="none", force=True) if pictured else BLEU(tokenize="13a")
+    metric = BLEU(tokenize="none" if pictured else "13a", force=True)
     every = [(right,) if isinstance(right, str) else right for right in references]
     columns = [list(column) for column in zip_longest(*every)]
     test = PairedTest(ordered, {"BLEU": metric}, columns, "bs", n_samples=samples)

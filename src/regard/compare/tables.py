@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.compare.document import Cell, Column, Table
+from regard.compare.job import INTERRUPTED, Record
 from regard.compare.significance import LEVEL
 from regard.compare.summary import Row, Run, Stat
 from regard.settings import to_dict
@@ -109,11 +110,12 @@ def _best_before_the_end(run: Run) -> bool:
 def why_failed(row: Row) -> str:
     """Say in one line which runs failed, and why."""
     many = len(row.runs) > 1
-    reasons = [
-        f"{run.place.name} failed: {run.record.reason}" if many else f"failed: {run.record.reason}"
-        for run in row.failed
-    ]
-    return "; ".join(reasons)
+    return "; ".join((f"{run.place.name} " if many else "") + _why(run.record) for run in row.failed)
+
+
+def _why(record: Record) -> str:
+    stopped = record.state == INTERRUPTED  # somebody stopped this process alone
+    return "was stopped: the same command goes on with it" if stopped else f"failed: {record.reason}"
 
 
 def _cell(column: Measured, row: Row, best: float | None) -> Cell:

@@ -27,6 +27,10 @@ VALIDATIONS = 10
 """How often a budget of steps is validated where `training.validate_every` is not set."""
 MOST_SENTENCES = 50
 """More can be given to nobody's eyes."""
+TAGGED = (
+    "A comparison trains on one corpus, not on data.tagged: train such models with regard train, and score each "
+    "language with regard evaluate --to TAG."
+)
 HANDFUL = 4
 SHOWN_WORDS = 20
 """Test sentences with more words are not chosen to be shown."""
@@ -112,6 +116,9 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
     """Turn what a user wrote into whole configurations: the preset, then data and budget, then what is set."""
     if not request.variant:
         raise ConfigError("There is nothing to compare: give --presets, or --variants with a file that lists some.")
+    wanted = (*request.set, *(setting for entry in request.variant for setting in entry.set))
+    if any(setting.startswith(("data.tagged", "data.valid_tagged")) for setting in wanted):
+        raise ConfigError(TAGGED)
     if not request.data:
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
@@ -144,6 +151,8 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
     for variant in variants:
         if STDIN in (*variant.config.data.train, *variant.config.data.valid, *terms.test):
             raise DataError("Standard input (-) can be read only once, and a comparison reads its corpora often.")
+        if variant.config.data.tagged:
+            raise ConfigError(TAGGED)
     check_links(*(variant.config for variant in variants))
     if len({variant.config.model.image is None for variant in variants}) > 1:
         raise ConfigError("Some variants read pictures and others texts: compare those that read the same.")

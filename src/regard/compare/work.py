@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record
+from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, digest
 from regard.compare.scoring import as_trained, score
 from regard.compare.variants import FOREVER, VALIDATIONS
 from regard.config import Config
@@ -16,7 +16,7 @@ from regard.data.pictures import EMBEDDED
 from regard.data.tagged import open_data
 from regard.doctor import examine
 from regard.errors import RegardError, TrainingError
-from regard.models.store import CONFIG
+from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml
 from regard.training import loop, trainer
 from regard.training.progress import Reporter, Silent, duration
@@ -74,7 +74,8 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
         return replace(record, state=INTERRUPTED)
     plain = {name: value for name, value in asdict(result).items() if name != "folder"}
     machine = {finding.what: finding.found for finding in examine()}
-    return place.write(replace(record, state=TRAINED, result=plain, machine=machine))
+    weights = digest(place.model / WEIGHTS)
+    return place.write(replace(record, state=TRAINED, result=plain, machine=machine, weights=weights))
 
 
 def with_steps(config: Config, steps: int) -> Config:

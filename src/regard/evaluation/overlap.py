@@ -1,4 +1,8 @@
-"""BLEU (Papineni et al. 2002) and chrF (Popović 2015), by sacreBLEU (Post 2018), whose signature says how."""
+"""BLEU (Papineni et al. 2002) and chrF (Popović 2015), by sacreBLEU (Post 2018), whose signature says how.
+
+`force` keeps sacreBLEU from saying at each validation that texts look tokenised: both readings are given, each with its
+signature, for who has such texts.
+"""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -17,19 +21,19 @@ EDGES = (10, 20, 30, 40, 50)
 
 def bleu(hypotheses: Sequence[str], references: References, name: str = "BLEU") -> Score:
     """Return cased BLEU with sacreBLEU's own tokenisation (13a), the number to compare with today's papers."""
-    return _measure(name, BLEU(tokenize="13a"), hypotheses, references)
+    return _measure(name, BLEU(tokenize="13a", force=True), hypotheses, references)
 
 
 def bleu_lowercase(hypotheses: Sequence[str], references: References, name: str = "BLEU-lower") -> Score:
     """Return BLEU after lower-casing and tokenising both sides (13a), as older papers report on raw text."""
-    return _measure(name, BLEU(tokenize="13a", lowercase=True), hypotheses, references)
+    return _measure(name, BLEU(tokenize="13a", lowercase=True, force=True), hypotheses, references)
 
 
 def bleu_pretokenised(hypotheses: Sequence[str], references: References, name: str = "BLEU-lower-split") -> Score:
     """Return BLEU after lower-casing alone, tokens being what white space separates.
 
     It is what older papers report on files that are tokenised already; on raw text it means little, for a word and
-    the full stop after it are then one token. `force` tells sacreBLEU that we know.
+    the full stop after it are then one token.
     """
     return _measure(name, BLEU(tokenize="none", lowercase=True, force=True), hypotheses, references)
 
@@ -37,7 +41,7 @@ def bleu_pretokenised(hypotheses: Sequence[str], references: References, name: s
 def bleu_of_captions(hypotheses: Sequence[str], references: References, order: int = 4, name: str = "") -> Score:
     """Return BLEU of n-grams up to an order, of words that white space separates, as captions are scored.
 
-    All that is said of a picture are its references. `force` tells sacreBLEU that the texts are tokenised.
+    All that is said of a picture are its references.
     """
     metric = BLEU(tokenize="none", max_ngram_order=order, force=True)
     return _measure(name or f"BLEU-{order}", metric, hypotheses, references)
