@@ -36,6 +36,7 @@ from regard.decoding.translator import Translator
 from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
 from regard.models.looks import watched
+from regard.models.store import learned
 from regard.presets import preset
 from regard.settings import override
 from regard.training.loop import train
@@ -154,7 +155,7 @@ def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
         "bleu": round(report["BLEU"].value, 2),
         "signature": report["BLEU"].made_by,
         "aer": round(report["AER"].value, 3),
-        "parameters": sum(weight.numel() for weight in translator.model.parameters()),
+        "parameters": learned(translator.model),
         "steps": result.steps,
         "preset": config.preset,
         "data": config.data.train[0],
@@ -204,7 +205,7 @@ def cost_of(attention: AttentionConfig | None, config: Config, mechanism: Mechan
             began = time.perf_counter()
             look(query, look.remember(states, mask), look=False).context.sum().backward()
             times.append(time.perf_counter() - began)
-        weights = sum(weight.numel() for weight in look.parameters())
+        weights = learned(look)
     finally:
         torch.set_num_threads(threads)
     return {"look_milliseconds": round(1000 * min(times), 1), "look_parameters": weights}

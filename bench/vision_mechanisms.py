@@ -38,7 +38,7 @@ from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.evaluation.report import Report
-from regard.models.store import open_folder
+from regard.models.store import learned, open_folder
 from regard.training.loop import train
 
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}
@@ -77,7 +77,7 @@ def measure(system: System, folder: Path) -> dict[str, Any]:
         },
         "limits": limits(reader, report, pictures),
         "test": test_of(config),
-        "parameters": sum(weight.numel() for weight in reader.model.parameters()),
+        "parameters": learned(reader.model),
         "steps": config.training.steps,
         "preset": config.preset,
         "data": config.data.train[0],

@@ -1,9 +1,11 @@
 """A look is the same while a graph of it is exported, when it may not go by numbers that only the device knows."""
 
+import jaxtyping
 import pytest
 import torch
 
 from regard.attention import Carry, build_attention, focuses, reaches
+from regard.attention.base import LocalReach
 from regard.config import AttentionConfig
 
 B, T, S, D = 3, 13, 17, 6
@@ -53,3 +55,28 @@ def test_with_every_focus_at_another_sequence(focus, reach, inputs, monkeypatch)
         pytest.skip("there is no such attention")
     attention = build_attention(AttentionConfig(width=5, window=3, reach=reach, focus=focus), D, D)
     same(attention, *inputs, monkeypatch)
+
+
+class Look(torch.nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, states, mask, query):
+        context, weights, *_ = self.attention(query, self.attention.remember(states, mask))
+        return context, weights
+
+
+@pytest.mark.parametrize("reach", [name for name in reaches if issubclass(reaches[name], LocalReach)])
+def test_a_graph_of_a_local_look_is_right_for_every_length(reach, inputs, monkeypatch):
+    """The window is as wide as the sources that a graph is given, not as the one that it was made with."""
+    look = Look(build_attention(AttentionConfig(width=5, window=4, reach=reach), D, D)).eval()
+    free = {1: torch.export.Dim.DYNAMIC}
+    # Checks of shapes would make torch take the sizes of examples for the only ones.
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    graph = torch.export.export(look, inputs, dynamic_shapes=(free, free, None), strict=False).module()
+    for size in (2, 5, 8, 9, 10, 17, 31):
+        states, mask = torch.randn(B, size, D), torch.ones(B, size, dtype=torch.bool)
+        mask[1, size // 2 :] = False
+        for found, expected in zip(graph(states, mask, inputs[2]), look(states, mask, inputs[2]), strict=True):
+            torch.testing.assert_close(found, expected)

@@ -300,9 +300,10 @@ def test_the_baseline_is_a_moving_average_that_checkpoints_keep():
         hard.update(torch.tensor(reached, dtype=torch.float64, requires_grad=True))
         expected = 0.9 * expected + 0.1 * reached
         assert hard.baseline.item() == pytest.approx(expected)
-    parameter = dict(hard.named_parameters())["baseline"]
-    assert not parameter.requires_grad
-    assert parameter.shape == (1,)
+    kept = dict(hard.named_parameters())
+    assert kept.keys() == {"baseline", "steps"}  # as parameters, which model folders and averages are made of
+    assert {parameter.shape for parameter in kept.values()} == {(1,)}
+    assert not any(parameter.requires_grad for parameter in kept.values())  # so who counts what is learnt finds nothing
 
 
 def test_gumbel_has_the_gradient_of_its_relaxation(rows):

@@ -309,13 +309,42 @@ def test_other_inner_products_take_positions_too(name, score, states):
             q, k, more = queries[1, h, i], keys[1, h, j], 0.0
             if name == "rotary":
                 q, k = turned(q, i), turned(k, j)
-            elif name == "shaw":
+            elif name == "shaw":  # `k` is the key as the score has prepared it, for cosine of length one
                 k = k + look.position.a_K[max(-16, min(16, j - i)) + 16]
             else:
                 more = -slopes(H)[h] * abs(i - j)
             length = q.norm() / look.score.log_beta[h].exp() if score == "cosine" else 1.0
             scores.append(q @ k / length + more)
         torch.testing.assert_close(got[1, i, h], torch.stack(scores).softmax(0).detach())
+
+
+@by_direction
+@torch.no_grad()
+def test_with_shaw_the_vector_of_a_distance_joins_a_key_of_length_one_and_the_score_is_no_cosine(causal, states):
+    look = made("shaw", score="cosine", causal=causal)
+    a_K, a_V = look.position.a_K, look.position.a_V
+    a_K.mul_(5.0)  # so long that no cosine could be mistaken for the score
+    bounds, beyond = [float(log.exp()) for log in look.score.log_beta], []
+
+    def which(i, j):
+        return max(-16, min(16, j - i)) + 16
+
+    def prepared(h, q, k, i, j):
+        found = bounds[h] * float(q / q.norm() @ (k / k.norm() + a_K[which(i, j)]))
+        beyond.append(abs(found) > bounds[h])
+        return found
+
+    def cosine(h, q, k, i, j):
+        near = k + a_K[which(i, j)]
+        return bounds[h] * float(q @ near / (q.norm() * near.norm()))
+
+    def seen(look, i, j):
+        return a_V[which(i, j)]
+
+    got = attend(look, states, from_lengths(LENGTHS)).context
+    torch.testing.assert_close(got, expected(look, states, LENGTHS, causal, prepared, seen))
+    assert not torch.allclose(got, expected(look, states, LENGTHS, causal, cosine, seen), atol=1e-2)
+    assert any(beyond)
 
 
 def test_additive_scores_take_alibi(states):

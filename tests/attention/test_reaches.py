@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.attention import Carry, Memory, build_attention, reaches
+from regard.attention import Carry, Memory, build_attention, focuses, reaches
 from regard.attention.base import Focused, LocalReach, Sizes
+from regard.attention.blocks import pick
 from regard.attention.focus import Softmax
 from regard.config import AttentionConfig
 from regard.errors import ConfigError
-from regard.masks import from_lengths
+from regard.masks import from_lengths, masked_softmax
 
 B, T, D = 2, 97, 8
 LENGTHS = torch.tensor([97, 41])
@@ -266,6 +267,44 @@ def test_bfloat16_autocast_is_near_and_trains(name, causal, inputs):
         assert all(p.grad is not None and p.grad.isfinite().all() for p in look.parameters())
 
 
+@by_short_name
+@by_direction
+@pytest.mark.parametrize("focus", [name for name in focuses if not focuses[name].goes_on])
+@pytest.mark.parametrize(("first", "steps"), [(131, 1), (131, 37), (533, 2)])
+def test_queries_beyond_every_key_see_nothing(name, causal, focus, first, steps, inputs):
+    """As a row that is wholly masked: zeros, forward and backward; also where a block has no key at all."""
+    torch.manual_seed(1)
+    config = AttentionConfig("scaled-dot", name, focus, heads=2, window=3, stride=100)
+    look = build_attention(config, D, D, itself=True, causal=causal, position="shaw").double()
+    states, mask = inputs[0][:, :31].clone().requires_grad_(), inputs[1][:, :31]
+    query = inputs[0][:, :steps].clone().requires_grad_()
+    assert not pairs_of(name, causal, 3, 100, range(first, first + steps), range(31)).any()
+    for look_too in (False, True):
+        attended = look(query, look.remember(states, mask), Carry(first), look=look_too)
+        assert torch.equal(attended.context, look.heads.W_o.bias.expand(B, steps, D))
+        if look_too:
+            assert attended.weights.shape == (B, steps, 2, 31)
+            assert not attended.weights.any()
+        attended.context.square().sum().backward()
+        assert not query.grad.any()
+        assert not states.grad.any()
+
+
+@by_short_name
+@by_direction
+def test_queries_that_run_beyond_the_keys_are_as_all_pairs_masked(name, causal, inputs):
+    """Some of them see the end of the memory, the others nothing; a strided reach sees it from any distance."""
+    states, mask = inputs
+    given = states[:, :31], mask[:, :31]
+    for first in (0, 25, 33, 60, 499):
+        plain = dense(made(name, causal, heads=2), name, causal)
+        wanted = plain(states[:, :53], plain.remember(*given), Carry(first))
+        look = made(name, causal, heads=2)
+        found = look(states[:, :53], look.remember(*given), Carry(first))
+        torch.testing.assert_close(found.context, wanted.context)
+        torch.testing.assert_close(found.weights, wanted.weights)
+
+
 # -- what is left out -------------------------------------------------------------------------------------------------
 
 
@@ -362,6 +401,7 @@ def test_four_times_the_source_and_target_is_four_times_the_work_of_a_local_reac
 
 # -- local reaches ----------------------------------------------------------------------------------------------------
 
+by_local_name = pytest.mark.parametrize("name", ["local-m", "local-p"])
 BL, TL, SL, QL, W = 3, 13, 11, 7, 2
 SOURCES = torch.tensor([11, 5, 1])
 
@@ -388,7 +428,7 @@ def centre_of(look, name, query, t, length):
     return length / (1 + math.exp(-told / math.sqrt(QL)))
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
 @pytest.mark.parametrize("w", [1, 2, 5])
 @torch.no_grad()
 def test_local_equals_the_equations(name, w, pair):
@@ -415,7 +455,7 @@ def test_local_equals_the_equations(name, w, pair):
     assert len(centres) > 8
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
 @pytest.mark.parametrize(("score", "heads"), [("dot", 1), ("additive", 1), ("scaled-dot", 3)])
 def test_local_steps_equal_all_at_once(name, score, heads, pair):
     query, states, mask = pair
@@ -430,7 +470,7 @@ def test_local_steps_equal_all_at_once(name, score, heads, pair):
         torch.testing.assert_close(step.weights[:, 0], whole.weights[:, t])
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
 def test_local_gradients_are_those_of_finite_differences(name, pair):
     look = local(name)
     query, states = (part[:2, :3].clone().requires_grad_() for part in pair[:2])
@@ -486,7 +526,7 @@ def test_adam_leads_the_centre_and_does_not_throw_it(width):
     assert 12 < places[0] < 19 < places[1]
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
 def test_what_lies_outside_a_local_window_is_never_touched(name, pair):
     query, states, mask = pair
     look = local(name, w=1)
@@ -503,7 +543,87 @@ def test_what_lies_outside_a_local_window_is_never_touched(name, pair):
     assert torch.equal(clean.weights, dirty.weights)
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
+@pytest.mark.parametrize(("w", "picked"), [(1, 3), (2, 5), (4, 9), (5, 11), (6, 11), (10_000, 11)])
+def test_a_local_window_picks_places_that_there_are_and_each_of_them_once(name, w, picked, pair, monkeypatch):
+    """However wide it is, at most all of them; and wherever its centre lies, at an end too."""
+    query, states, mask = pair
+    look = local(name, w=w)
+    if name == "local-p":
+        look.reach.v.weight.data.mul_(9.0 * math.sqrt(QL))
+    gathered = []
+    monkeypatch.setattr(
+        "regard.attention.attention.pick", lambda rows, index: gathered.append(index) or pick(rows, index)
+    )
+    look(query, look.remember(states, mask))
+    assert [tuple(index.shape) for index in gathered] == [(BL, TL, picked)] * 2  # of keys, and of values
+    for index in gathered:
+        assert index.min() >= 0
+        assert index.max() < SL
+        assert (index.diff(dim=-1) == 1).all()
+
+
+def whole_window(look, name, query, states, mask, first):
+    """Look at all places with the window as a mask: what a local look is, at its dearest."""
+    w, length = look.reach.width, mask.sum(1)[:, None, None]
+    if name == "local-m":
+        centre = torch.minimum(first + torch.arange(query.shape[1]), length[..., 0] - 1).clamp(min=0)[..., None]
+    else:
+        told = look.reach.v(torch.tanh(look.reach.W_p(query)))
+        centre = length * torch.sigmoid(told / math.sqrt(QL))
+    away = torch.arange(mask.shape[1]) - centre
+    allowed = (away.abs() <= w) & mask[:, None]
+    weights = masked_softmax(look.score(query[:, None], look.score.keys(states[:, None]))[:, 0], allowed)
+    return weights * torch.exp(-away.square() / (w * w / 2)) if name == "local-p" else weights
+
+
+@by_local_name
+@pytest.mark.parametrize("w", [1, 4, 5, 6, 13, 10_000])
+@pytest.mark.parametrize("first", [0, 7])
+def test_a_local_look_and_its_gradients_are_those_of_a_look_at_all_through_its_window(name, w, first, pair):
+    """Wherever the source ends within the window, and however much wider than the source the window is."""
+    query, states, mask = pair
+    mask = mask.clone()
+    mask[1] = False  # a row without a source
+    look = local(name, "additive", w=w)
+    if name == "local-p":
+        look.reach.v.weight.data.mul_(9.0 * math.sqrt(QL))
+    results = []
+    for plain in (False, True):
+        look.zero_grad()
+        asked, given = (part.clone().requires_grad_() for part in (query, states))
+        if plain:
+            weights = whole_window(look, name, asked, given, mask, first)
+            context = weights @ given
+        else:
+            attended = look(asked, look.remember(given, mask), Carry(first))
+            context, weights = attended.context, attended.weights[:, :, 0]
+        (context.sin().sum() + weights.square().sum()).backward()
+        results.append([context, weights, asked.grad, given.grad, *(p.grad for p in look.parameters())])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@by_local_name
+@pytest.mark.parametrize("focus", ["hard", "sparsemax", "gumbel", "entmax"])
+@pytest.mark.parametrize("coverage", ["none", "see2017"])
+@torch.no_grad()
+def test_steps_equal_all_at_once_where_a_window_is_wider_than_the_source(name, focus, coverage, pair):
+    query, states, mask = pair
+    torch.manual_seed(1)
+    config = AttentionConfig("additive", name, focus, window=10_000, width=5, coverage=coverage)
+    look = build_attention(config, QL, QL).double().eval()
+    memory, carry = look.remember(states, mask), Carry()
+    whole = look(query, memory)
+    assert whole.weights.any(-1).all()
+    for t in range(TL):
+        step = look(query[:, t : t + 1], memory, carry)
+        carry = step.carry
+        torch.testing.assert_close(step.context[:, 0], whole.context[:, t])
+        torch.testing.assert_close(step.weights[:, 0], whole.weights[:, t])
+
+
+@by_local_name
 def test_a_row_without_a_source_is_zero(name, pair):
     query, states, mask = pair
     mask = mask.clone()
@@ -530,7 +650,7 @@ def test_local_weights_of_a_prediction_are_not_normalised_again(pair):
             assert (sums > 0).all()
 
 
-@pytest.mark.parametrize("name", ["local-m", "local-p"])
+@by_local_name
 def test_a_local_reach_works_in_bfloat16(name, pair):
     query, states, mask = (part.float() if part.is_floating_point() else part for part in pair)
     look = local(name).float()

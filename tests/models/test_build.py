@@ -8,8 +8,17 @@ import torch
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
+from regard.models.store import learned
 
 W = 29
+
+
+def test_what_no_gradient_teaches_is_not_counted():
+    soft, hard = (
+        build_model(ModelConfig(attention=AttentionConfig(focus=focus)), W, W) for focus in ("softmax", "hard")
+    )
+    assert learned(soft) == learned(hard) == sum(weight.numel() for weight in soft.parameters())
+    assert sum(weight.numel() for weight in hard.parameters()) == learned(hard) + 2  # its baseline, and its steps
 
 
 def test_learned_scales_and_offsets_start_where_their_papers_say():

@@ -322,7 +322,6 @@ class Attention(nn.Module):
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
         positions, allowed, factor = self.reach.window(query, memory.mask, carry.position)
-        positions = positions.clamp(0, memory.mask.shape[1] - 1)
         # (B T) H N K: each query is a sentence of its own, with a short memory of its own.
         keys, values = (repeat(pick(part, positions), heads) for part in memory[:2])
         asked = queries.transpose(1, 2).flatten(0, 1)[:, :, None]

@@ -179,7 +179,7 @@ class Window(NamedTuple):
     """The keys around a centre, for each query its own."""
 
     positions: Int[Tensor, "B T N"]
-    """Which keys; those that are not allowed may be any."""
+    """Which keys: places that there are, none of them twice, though not all need be allowed."""
     allowed: Bool[Tensor, "B T N"]
     factor: Float[Tensor, "B T N"] | None = None
     """What the weights are multiplied by, once they are normalised."""

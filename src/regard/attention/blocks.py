@@ -41,10 +41,12 @@ def cut(
     # What lies outside the sequence for all blocks need not be padded with.
     last = first + hands - 1 + stride * block * (each - 1)
     low, high = max(-before, -(last // stride)), min(block + after, (size - 1 - first) // stride + 1)
+    # Queries beyond all keys have one that they may not look at: most focuses need something to forbid.
+    high = max(low + 1, high)
     at = torch.arange(steps, device=device)
     return Blocks(
         starts - first + stride * torch.arange(block, device=device),
-        starts + stride * torch.arange(low, max(low, high), device=device),
+        starts + stride * torch.arange(low, high, device=device),
         at % stride * (each * block) + at // stride,
     )
 

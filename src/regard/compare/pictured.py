@@ -29,6 +29,7 @@ from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.evaluation.report import Report
+from regard.models.store import learned
 from regard.vision.heatmaps import heat_maps
 from regard.viz.overlay import ImageTrace
 
@@ -71,7 +72,7 @@ def score_pictures(folder: Path, job: Job, pictures: Pictures, options: Decoding
         "seconds": seen.seconds,
         "translations": list(seen.report.translations),
         "looks": [_plain(pictures.called(place), look) for place, look in zip(places, seen.looks, strict=True)],
-        "parameters": sum(parameter.numel() for parameter in seen.model.parameters()),
+        "parameters": learned(seen.model),
         "vocabulary": entries,
         "tokenizers": known_by,
     }

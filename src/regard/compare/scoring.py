@@ -18,7 +18,7 @@ from regard.decoding.translation import Translation
 from regard.decoding.translator import Translator
 from regard.evaluation.evaluate import evaluate
 from regard.files import write_atomically
-from regard.models.store import WEIGHTS, open_folder
+from regard.models.store import WEIGHTS, learned, open_folder
 from regard.viz.overlay import FORMAT as OVER_IMAGE
 from regard.viz.overlay import ImageTrace
 from regard.viz.trace import AttentionTrace
@@ -133,7 +133,7 @@ def _of_texts(folder: Path, job: Job) -> dict[str, Any]:
     record = report.to_json() | {"seconds": translator.seconds, "translations": list(report.translations)}
     record["looks"] = _looks(translator, job.sentences) if reads else []
     return record | {
-        "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
+        "parameters": learned(translator.model),
         "vocabulary": f"{translator.tokenizers.target.kind}, {translator.tokenizers.target.size:,} entries",
         "tokenizers": translator.tokenizers.fingerprint,
     }

@@ -34,6 +34,11 @@ def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: parameter.detach() for name, parameter in module.named_parameters()}
 
 
+def learned(module: nn.Module) -> int:
+    """Count the weights that gradients teach: some are only kept, such as the baseline of hard attention."""
+    return sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
+
+
 def load_weights(path: Path, module: nn.Module) -> None:
     """Read weights into a module; names and shapes must be exactly its own."""
     try:

@@ -14,7 +14,7 @@ from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError, RegardError, did_you_mean
-from regard.models.store import open_folder
+from regard.models.store import learned, open_folder
 from regard.vision.build import WRITE
 
 REGIONS = "regions"
@@ -123,7 +123,7 @@ def about(model: Served) -> dict[str, Any]:
         "path": f"/api/{task.path}",
         "does": task.does,
         "preset": config.preset,
-        "parameters": sum(weights.numel() for weights in model.reader.model.parameters()),
+        "parameters": learned(model.reader.model),
         "beam": config.decoding.beam if config.decoding.method == "beam" else 1,
         "tags": list(model.reader.tokenizers.tags) if task.reads == "text" else [],
         "examples": _examples(model),

@@ -23,11 +23,12 @@ class Hard(Focus):
         + \lambda_e \frac{\partial H[\tilde s]}{\partial W}
         \qquad b_k = 0.9\, b_{k-1} + 0.1 \log p(y \mid \tilde s_k, a)
 
-    `baseline` is that `b`: a parameter, so that checkpoints keep it, which training moves by `update`. To make the
-    gradient less noisy still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn,
-    and its log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone
-    hardly find where to look while the words do not yet depend on it. Whoever knows better (`training.guided`) finds
-    the `alpha` in `chances`. In evaluation it looks at the most probable position and tells the loss nothing.
+    `baseline` is that `b`: a parameter, so that checkpoints keep it, but one without a gradient, which training moves
+    by `update`; nothing learns it or `steps`, so neither counts among what is learnt. To make the gradient less noisy
+    still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn, and its
+    log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone hardly
+    find where to look while the words do not yet depend on it. Whoever knows better (`training.guided`) finds the
+    `alpha` in `chances`. In evaluation it looks at the most probable position and tells the loss nothing.
     Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
     no state; and the soft steps before the first draw.
     """

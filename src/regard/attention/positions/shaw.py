@@ -16,13 +16,16 @@ class Shaw(Position):
     r"""A learned vector for each distance joins the keys, and another the values (Shaw et al. 2018, equations 3 and 4).
 
     .. math::
-        e_{ij} = \mathrm{score}(q_i, k_j + a^K_{j-i}) \qquad z_i = \sum_j \alpha_{ij} (v_j + a^V_{j-i}) \qquad
+        e_{ij} = f(q_i)^\top (k_j + a^K_{j-i}) \qquad z_i = \sum_j \alpha_{ij} (v_j + a^V_{j-i}) \qquad
         |j - i| \text{ is cut off at } k
 
-    Scores are linear in the key, so `score(q_i, a^K)` is made once for each of the 2k+1 distances and then picked
+    `k_j` is the key as the score has prepared it, and `f(q_i)` what the score multiplies keys by: the vector joins the
+    key after that. With `general`, `k_j` is `W_a h_j`, and the vector does not pass through `W_a`. With `cosine`, `k_j`
+    has length one and the vector any: `β q_i·(k_j + a^K) / |q_i|` is no cosine any more, and not bounded by `β`.
+    Such scores are linear in `k_j`, so `f(q_i)·a^K` is made once for each of the 2k+1 distances and then picked
     (section 3.3 goes half that way); likewise weights are summed by distance before they meet `a^V`. So nothing is
     larger than the scores are, also where the reach is short. All heads share the vectors, each layer has its own.
-    Differs from the paper: nothing.
+    Differs from the paper: its score is `scaled-dot`, and with that nothing differs; others may be taken.
     """
 
     dotted = True

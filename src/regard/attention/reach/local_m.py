@@ -12,8 +12,8 @@ class LocalM(LocalReach):
 
     .. math:: p_t = t \qquad R_t = \{s : |s - p_t| \le D\}
 
-    `D` is `model.attention.window`. Costs `T·D`, whatever the source's length (coverage, which tells
-    every key how much it was looked at, adds `T·S`). Differs from the paper: where the target
+    `D` is `model.attention.window`. Costs `T·D`, however long the source is, and never more than `T·S`, however short
+    (coverage, which tells every key how much it was looked at, adds `T·S`). Differs from the paper: where the target
     is longer than the source, `p_t` stays at the source's last position, so that there is always something to see.
     """
 
@@ -25,13 +25,22 @@ class LocalM(LocalReach):
         """The places around the query's own."""
         at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
-        centre = torch.minimum(at[None], last.clamp(min=0))
-        positions = centre[..., None] + torch.arange(-self.width, self.width + 1, device=query.device)
-        return Window(positions, real(positions, mask))
+        centre = torch.minimum(at[None], last.clamp(min=0))[..., None]
+        positions = within(centre - self.width, self.width, mask)
+        return Window(positions, real(positions, mask) & ((positions - centre).abs() <= self.width))
+
+
+def within(start: Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B T N"]:
+    """Return the places of a window of `2 width + 1` from `start` on, moved so that it lies within the mask.
+
+    So none is picked that there is not, and none twice. What came in by the move is for the caller to forbid.
+    """
+    size = mask.shape[1]
+    # While a graph is exported the size is a symbol: `min` keeps it one only where torch has replaced it.
+    number: int = torch.sym_min(2 * width + 1, size)  # type: ignore[no-untyped-call]
+    return start.clamp(0, size - number) + torch.arange(number, device=mask.device)
 
 
 def real(positions: Int[Tensor, "B T N"], mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B T N"]:
-    """Say which of these positions there are."""
-    size = mask.shape[1]
-    rows = torch.arange(mask.shape[0], device=mask.device)[:, None, None]
-    return (positions >= 0) & (positions < size) & mask[rows, positions.clamp(0, size - 1)]
+    """Say which of these positions are no padding."""
+    return mask[torch.arange(mask.shape[0], device=mask.device)[:, None, None], positions]

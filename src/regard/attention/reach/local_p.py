@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard.attention.base import LocalReach, Sizes, Window, reaches
-from regard.attention.reach.local_m import real
+from regard.attention.reach.local_m import real, within
 from regard.shapes import Bool, Float, Place, Tensor
 
 
@@ -21,6 +21,7 @@ class LocalP(LocalReach):
 
     `S` is the row's real length, `D` is `model.attention.window`. Where the window ends has no gradient; it is the
     Gaussian that teaches `v` and `W_p`. As in the paper, the weights are not normalised again: their sum is below one.
+    Costs `T·D`, however long the source is, and never more than `T·S`, however short.
     Differs from the paper: positions count from 0; all heads share one centre; and what is learnt is `v`, the paper's
     `v_p` times the root of the state's width `Q`. That changes nothing that can be learnt, but how: a step of Adam
     moves every weight by the rate. The sum over `v_p` moved by all of them at once, and within a hundred steps every
@@ -41,8 +42,8 @@ class LocalP(LocalReach):
         exact = torch.promote_types(told.dtype, torch.float32)
         centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact) / math.sqrt(self.v.in_features))
         start = torch.ceil(centre.detach() - self.width).long()
-        positions = start + torch.arange(2 * self.width + 1, device=query.device)
+        positions = within(start, self.width, mask)
         away = positions - centre
         factor = torch.exp(-away.square() / (2 * (self.width / 2) ** 2))
-        allowed = real(positions, mask) & (away.detach() <= self.width)
+        allowed = real(positions, mask) & (away.detach().abs() <= self.width)
         return Window(positions, allowed, factor.to(told.dtype))

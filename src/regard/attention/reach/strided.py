@@ -28,7 +28,7 @@ class Strided(Reach):
         after, block = 0 if self.causal else side, max(self.stride, SMALLEST)
         near = cut(first, steps, size, device, block=block, before=side, after=after)
         seen = min(size, first + steps) if self.causal else size
-        far = cut(first, steps, seen, device, block=steps, before=size, after=size, stride=self.stride)
+        far = cut(first, steps, seen, device, block=steps, before=first + steps, after=size, stride=self.stride)
         return near, far
 
     def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"], cut: int = 0) -> Bool[Tensor, "T N"]:
