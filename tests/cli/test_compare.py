@@ -63,6 +63,24 @@ def test_variants_are_guided_by_alignments(regard, here):
     assert json.loads(metrics.splitlines()[0])["guided_loss"] > 0
 
 
+@pytest.mark.usefixtures("compared")
+def test_corpora_may_have_tags(regard, here):
+    tags = (
+        "--tagged",
+        "a=copy:30",
+        "--tagged",
+        "b=reverse:30",
+        "--valid-tagged",
+        "a=copy:3",
+        "--test-tagged",
+        "b=reverse:9",
+    )
+    ran = regard("compare", "--presets", "bahdanau2014-small", "--steps", "1", "--out", "out", *tags, *TINY[:-4])
+    assert ran.code == 0, ran.err
+    assert "1 variant on a=copy:30 and b=reverse:30" in (here / "out/report.md").read_text()
+    assert json.loads((here / "out/results.json").read_text())["test"]["name"] == "b=reverse:test:9"
+
+
 def test_a_file_of_variants_one_of_which_fails(regard, compared, here):
     (here / "v.toml").write_text(
         'data = "copy:30"\nsteps = 1\nsentences = "na"\n'

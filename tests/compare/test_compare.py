@@ -161,6 +161,25 @@ def test_a_corpus_that_was_rewritten_is_not_mixed_with_what_it_was(make, tmp_pat
     assert not found.failed
 
 
+def test_models_of_several_languages_are_compared(make, tmp_path):
+    for name, turned in (("there", "c b a"), ("same", "a b c")):
+        (tmp_path / f"{name}.tsv").write_text(f"a b c\t{turned}\n" * 20)
+    entries = tuple(f"{name}={tmp_path / name}.tsv" for name in ("there", "same"))
+    data = replace(make.config.data, train=(), valid=(), tagged=entries, valid_tagged=entries)
+    variants = [Variant(name, replace(make.config, data=data, seed=seed)) for seed, name in enumerate(("one", "other"))]
+    terms = Terms(test_tagged=entries[:1])
+    found, _ = make.run(tmp_path / "out", *variants, terms=terms)
+    assert not found.failed
+    assert found["one"].runs[0].evaluation.sentences == 20
+    assert found["one"].runs[0].evaluation.looks[0].source == "<2there> a b c"
+    assert f"trained on {entries[0]} and {entries[1]} " in found.markdown.read_text().replace("\\", "")
+    _, said = make.run(tmp_path / "out", *variants, terms=terms)
+    assert said[0] == "2 of 2 trainings are finished already."
+    (tmp_path / "same.tsv").write_text("a b c\tb b b\n" * 20)
+    with pytest.raises(TrainingError, match=r"one: .*same\.tsv holds something else now"):
+        make.run(tmp_path / "out", *variants, terms=terms)
+
+
 def test_what_somebody_stopped_alone_is_said_to_be_stopped(copy, make, tmp_path):
     place = Place(copy, "blind")
     record = place.read()

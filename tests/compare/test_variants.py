@@ -100,7 +100,7 @@ def test_a_budget_of_the_command_line_goes_before_that_of_a_variant():
     ("text", "message"),
     [
         ("dta = 1", "Unknown key 'dta'. Did you mean 'data'? There are: baseline, data, epochs, minutes, seeds, "
-                    "sentences, set, steps, test, valid, variant."),
+                    "sentences, set, steps, tagged, test, test_tagged, valid, valid_tagged, variant."),
         ("steps = 'many'", "steps wants a whole number, got 'many'."),
         ("seeds = [1.5]", "seeds wants a whole number, got 1.5."),
         ("variant = 3", "variants are written as [[variant]], one for each."),
@@ -129,9 +129,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
                                  "some."),
         (Request(TWO), "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl "
                        "file, or an embedded name (regard list corpora)."),
-        (Request(TWO, set=("data.tagged=fr=a",)), "A comparison trains on one corpus, not on data.tagged: train such "
-                                                  "models with regard train, and score each language with regard "
-                                                  "evaluate --to TAG."),
         (Request(TWO, ("copy",), steps=3, minutes=2), "There are two budgets: give one of steps and minutes."),
         (Request(TWO, ("copy",), steps=-3), "steps is -3; it must be above 0."),
         (Request((Entry("x"),), ("copy",)), "Variant 'x' has neither a preset nor a config to start from."),
@@ -183,6 +180,44 @@ def test_the_test_corpus_is_given_or_embedded_or_that_of_the_validation():
     assert refusal(DataError, find_test, [on(("a", "b")), on(("a", "c"), name="y")], Terms()) == (
         "The variants are not trained on the same data: give a --test corpus to score all of them on."
     )
+
+
+def told(tagged, valid=(), name="x"):
+    return Variant(name, Config(data=DataConfig(tagged=tagged, valid_tagged=valid)))
+
+
+def test_corpora_with_tags_are_scored_on_corpora_with_tags():
+    files, own = ("de=a.en,a.de", "fr=b.tsv"), ("de=reverse:60", "fr=copy:9")
+    assert find_test([told(files)], Terms(test_tagged=("fr=t.tsv",))) == HeldOut(("fr=t.tsv",), "test", tagged=True)
+    assert find_test([told(own)], Terms()) == HeldOut(("de=reverse", "fr=copy"), "test", tagged=True)
+    assert find_test([told(files, ("de=v.tsv",))], Terms()) == HeldOut(("de=v.tsv",), "valid", tagged=True)
+    opened = HeldOut(("de=reverse:3", "fr=copy:2"), "test", tagged=True).open()
+    assert [pair.source[:5] for pair in opened] == ["<2de>"] * 3 + ["<2fr>"] * 2
+
+
+@pytest.mark.parametrize(
+    ("variants", "terms", "message"),
+    [
+        ([told(("de=a.tsv", "fr=copy:9"))], Terms(), "There is nothing to score on: give --test-tagged."),
+        ([told(("de=a.tsv",))], Terms(test=("t.tsv",)), "The test corpus has no tags, but data.tagged has: give "
+                                                        "--test-tagged instead."),
+        ([told(("de=a.tsv",))], Terms(test_tagged=("fr=t.tsv",)), "--test-tagged: there is no tag 'fr' in data.tagged, "
+                                                                  "which has de."),
+        ([told(("de=a.tsv",))], Terms(test_tagged=("t.tsv",)), "--test-tagged: 't.tsv' is not TAG=CORPUS, such as "
+                                                               "de=train.en,train.de or fr=pairs.tsv (commas separate "
+                                                               "the files of a corpus)."),
+        ([told(("de=a.tsv", "fr=b.tsv"))], Terms(sentences=("<2fr> a", "a b")),
+         "Sentence 2 of those to show has no tag: begin it with <2de> or <2fr>."),
+        ([told(("de=a.tsv",)), told(("de=b.tsv",), name="y")], Terms(),
+         "The variants are not trained on the same data: give --test-tagged to score all of them on."),
+        ([told(("de=a.tsv",)), on(("a.tsv",), name="y")], Terms(), "Some variants are told by tags what to write, "
+                                                                  "others are not: compare those that are alike."),
+        ([on(("a.tsv",))], Terms(test_tagged=("fr=t.tsv",)),
+         "--test-tagged has tags, but the training corpus has none: give --test instead."),
+    ],
+)  # fmt: skip
+def test_tags_that_do_not_go_together_are_refused(variants, terms, message):
+    assert refusal(RegardError, find_test, variants, terms) == message
 
 
 def test_sentences_are_chosen_of_different_lengths_and_none_too_long():

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.completion import assignments, devices, several_presets
-from regard.cli.options import Alignment, Data, Source, Target, check_at_least, corpus_parts
+from regard.cli.options import Alignment, Data, Source, Tagged, Target, ValidTagged, check_at_least, corpus_parts
 from regard.errors import ConfigError, DataError
 
 
@@ -33,6 +33,11 @@ def compare(
     source: Source = None,
     target: Target = None,
     alignment: Alignment = None,
+    tagged: Tagged = None,
+    valid_tagged: ValidTagged = None,
+    test_tagged: Annotated[
+        list[str] | None, typer.Option(metavar="TAG=CORPUS", help="What to score these on. Repeatable.")
+    ] = None,
     valid: Annotated[
         str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
     ] = None,
@@ -116,6 +121,9 @@ def compare(
         "data": corpus_parts(data, source, target, alignment=alignment),
         "valid": corpus_parts(valid, valid_source, valid_target, "valid"),
         "test": corpus_parts(test, test_source, test_target, "test", test_alignment),
+        "tagged": tuple(tagged or ()),
+        "valid_tagged": tuple(valid_tagged or ()),
+        "test_tagged": tuple(test_tagged or ()),
         "set": (*(set_ or []), *([f"training.device={device}"] if device is not None else [])),
         "steps": steps,
         "epochs": epochs,

@@ -83,6 +83,16 @@ ReverseModel = Annotated[
 Symmetrise = Annotated[
     str | None, typer.Option(metavar="NAME", help="How: regard list symmetrisations.  [default: grow-diag-final-and]")
 ]
+Tagged = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TAG=CORPUS",
+        help="Instead of --data: de=train.en,train.de or fr=pairs.tsv; the tag tells what to write. Repeatable.",
+    ),
+]
+ValidTagged = Annotated[
+    list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Validation corpora of these. Repeatable.")
+]
 
 
 def corpus_parts(

@@ -7,7 +7,7 @@ import typer
 
 from regard import settings
 from regard.cli.completion import assignments, devices, preset_names
-from regard.cli.options import Alignment, Data, Source, Target, corpus_parts
+from regard.cli.options import Alignment, Data, Source, Tagged, Target, ValidTagged, corpus_parts
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
 
@@ -20,16 +20,8 @@ def train(
     source: Source = None,
     target: Target = None,
     alignment: Alignment = None,
-    tagged: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TAG=CORPUS",
-            help="Instead of --data: de=train.en,train.de or fr=pairs.tsv; the tag tells what to write. Repeatable.",
-        ),
-    ] = None,
-    valid_tagged: Annotated[
-        list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Validation corpora of these. Repeatable.")
-    ] = None,
+    tagged: Tagged = None,
+    valid_tagged: ValidTagged = None,
     valid: Annotated[
         str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
     ] = None,

@@ -14,6 +14,7 @@ from typing import Any
 from regard.compare.variants import HeldOut, Terms, Variant
 from regard.config import Config
 from regard.data.alignments import told_counting
+from regard.data.tagged import parse_entry
 from regard.errors import TrainingError
 from regard.files import write_atomically
 from regard.settings import assign, differences, from_dict, to_dict
@@ -107,7 +108,7 @@ class Place:
             if plain.pop("format") != FORMAT:
                 raise ValueError
             job = plain.pop("job")
-            test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"])
+            test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"], job["test"].get("tagged", False))
             config = from_dict(Config, job["config"])
             contents = job.get("contents", {})  # records of before have none
             made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]), contents)
@@ -138,7 +139,8 @@ def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentence
 
 def _files(config: Config) -> list[tuple[str, Path]]:
     """List what a corpus is read from, as it is called and where it is: embedded ones and folders are no files."""
-    parts = (*config.data.train, *config.data.valid)
+    tagged = [part for entry in (*config.data.tagged, *config.data.valid_tagged) for part in parse_entry(entry).parts]
+    parts = (*config.data.train, *config.data.valid, *tagged)
     found = [(part, Path(told_counting(part).file)) for part in parts]
     return [(part, path) for part, path in found if path.is_file()]
 

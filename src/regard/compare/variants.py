@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config import Config
+from regard.config import Config, DataConfig
 from regard.data.corpus import Corpus, open_corpus
 from regard.data.embedded import corpora
 from regard.data.lines import STDIN
 from regard.data.pair import Pair
 from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, needed_by, open_pictures
+from regard.data.tagged import check_known, embedded, open_tagged, parse_entry
+from regard.data.vocabulary import tag_mark
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
 from regard.settings import assign, override, read_toml
@@ -27,10 +29,6 @@ VALIDATIONS = 10
 """How often a budget of steps is validated where `training.validate_every` is not set."""
 MOST_SENTENCES = 50
 """More can be given to nobody's eyes."""
-TAGGED = (
-    "A comparison trains on one corpus, not on data.tagged: train such models with regard train, and score each "
-    "language with regard evaluate --to TAG."
-)
 HANDFUL = 4
 SHOWN_WORDS = 20
 """Test sentences with more words are not chosen to be shown."""
@@ -60,6 +58,8 @@ class Terms:
     """The variant that the others are measured against; none for the first that translates."""
     sentences: tuple[str, ...] = ()
     """What to show the attention of; none for a handful of the test corpus."""
+    test_tagged: tuple[str, ...] = ()
+    """Corpora to be scored on, each TAG=CORPUS, for variants whose training corpora have tags."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,10 @@ class Request:
     seeds: tuple[int, ...] = ()
     baseline: str = ""
     sentences: tuple[str, ...] = ()
+    tagged: tuple[str, ...] = ()
+    """Several corpora instead of `data`, each TAG=CORPUS; so are the next two."""
+    valid_tagged: tuple[str, ...] = ()
+    test_tagged: tuple[str, ...] = ()
 
 
 def read_request(path: Path) -> Request:
@@ -116,14 +120,6 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
     """Turn what a user wrote into whole configurations: the preset, then data and budget, then what is set."""
     if not request.variant:
         raise ConfigError("There is nothing to compare: give --presets, or --variants with a file that lists some.")
-    wanted = (*request.set, *(setting for entry in request.variant for setting in entry.set))
-    if any(setting.startswith(("data.tagged", "data.valid_tagged")) for setting in wanted):
-        raise ConfigError(TAGGED)
-    if not request.data:
-        raise ConfigError(
-            "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
-            "or an embedded name (regard list corpora)."
-        )
     _check_budget(request)
     variants = []
     for entry in request.variant:
@@ -138,7 +134,13 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
             variants.append(Variant(name, override(override(chosen, request.set), entry.set)))
         except ConfigError as error:
             raise ConfigError(f"Variant {name!r}: {error}") from None
-    terms = Terms(request.test, request.seeds, request.minutes, request.baseline, request.sentences)
+    if not all(variant.config.data.train or variant.config.data.tagged for variant in variants):
+        raise ConfigError(
+            "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
+            "or an embedded name (regard list corpora)."
+        )
+    common = request.test, request.seeds, request.minutes, request.baseline, request.sentences, request.test_tagged
+    terms = Terms(*common)
     check(variants, terms)
     return variants, terms
 
@@ -151,8 +153,6 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
     for variant in variants:
         if STDIN in (*variant.config.data.train, *variant.config.data.valid, *terms.test):
             raise DataError("Standard input (-) can be read only once, and a comparison reads its corpora often.")
-        if variant.config.data.tagged:
-            raise ConfigError(TAGGED)
     check_links(*(variant.config for variant in variants))
     if len({variant.config.model.image is None for variant in variants}) > 1:
         raise ConfigError("Some variants read pictures and others texts: compare those that read the same.")
@@ -184,10 +184,12 @@ class HeldOut:
     parts: tuple[str, ...]
     split: str
     """`test`, or `valid` where there is no other corpus to score on."""
+    tagged: bool = False
+    """Whether the parts are several corpora with tags."""
 
     def open(self) -> Corpus:
         """Open it. An embedded one is made from seed 1, whatever the seed of a training is."""
-        return open_corpus(self.parts, self.split)
+        return open_tagged(self.parts, self.split) if self.tagged else open_corpus(self.parts, self.split)
 
     def open_pictures(self, config: Config) -> Pictures:
         """Open the pictures as a model of this configuration reads them; scenes are made from seed 1, too."""
@@ -199,9 +201,15 @@ class HeldOut:
 
 def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
     """Find the corpus to score on: the one given, an embedded corpus's own, or that of the validation."""
+    data = [variant.config.data for variant in variants]
+    if len({bool(one.tagged) for one in data}) > 1:
+        raise DataError("Some variants are told by tags what to write, others are not: compare those that are alike.")
+    if data[0].tagged:
+        return _find_tagged(data, terms)
+    if terms.test_tagged:
+        raise DataError("--test-tagged has tags, but the training corpus has none: give --test instead.")
     if terms.test:
         return HeldOut(terms.test, "test")
-    data = [variant.config.data for variant in variants]
     if len({one.train for one in data}) > 1:
         raise DataError("The variants are not trained on the same data: give a --test corpus to score all of them on.")
     name = data[0].train[0].partition(":")[0] if len(data[0].train) == 1 else ""
@@ -212,6 +220,27 @@ def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
     if data[0].valid and len({one.valid for one in data}) == 1:
         return HeldOut(data[0].valid, "valid")
     raise DataError("There is nothing to score on: give --test, or --test-source and --test-target.")
+
+
+def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> HeldOut:
+    """Find the corpora with tags to score on, as those without are found."""
+    if terms.test:
+        raise DataError("The test corpus has no tags, but data.tagged has: give --test-tagged instead.")
+    trained = [entry for one in data for entry in one.tagged]
+    check_known(terms.test_tagged, trained, "--test-tagged")
+    marks = [tag_mark(tag) for tag in dict.fromkeys(parse_entry(entry).tag for entry in trained)]
+    for number, text in enumerate(terms.sentences, start=1):
+        if text.split(maxsplit=1)[0] not in marks:
+            raise DataError(f"Sentence {number} of those to show has no tag: begin it with {' or '.join(marks)}.")
+    if terms.test_tagged:
+        return HeldOut(terms.test_tagged, "test", tagged=True)
+    if len({one.tagged for one in data}) > 1:
+        raise DataError("The variants are not trained on the same data: give --test-tagged to score all of them on.")
+    if len(own := embedded(data[0].tagged)) == len(data[0].tagged):
+        return HeldOut(own, "test", tagged=True)
+    if data[0].valid_tagged and len({one.valid_tagged for one in data}) == 1:
+        return HeldOut(data[0].valid_tagged, "valid", tagged=True)
+    raise DataError("There is nothing to score on: give --test-tagged.")
 
 
 def choose_sentences(pairs: Iterable[Pair], count: int = HANDFUL) -> tuple[str, ...]:
@@ -244,9 +273,13 @@ def _check_budget(request: Request) -> None:
 
 def _on_terms(config: Config, request: Request) -> Config:
     """Give a configuration the common data and budget. A budget is spent whole: nothing stops before its end."""
-    given: dict[str, Any] = {"data.train": list(request.data)}
-    if request.valid:
-        given["data.valid"] = list(request.valid)
+    named = {
+        "train": request.data,
+        "valid": request.valid,
+        "tagged": request.tagged,
+        "valid_tagged": request.valid_tagged,
+    }
+    given: dict[str, Any] = {f"data.{name}": list(parts) for name, parts in named.items() if parts}
     if request.steps or request.epochs or request.minutes:
         given["training.patience"] = 0
     if request.steps:

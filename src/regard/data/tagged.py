@@ -81,15 +81,16 @@ def open_data(data: DataConfig, split: str, seed: int) -> Corpus | None:
     if split == "train":
         return open_tagged(data.tagged, split, seed) if data.tagged else open_corpus(data.train, split, seed)
     if data.tagged:
-        entries = data.valid_tagged or tuple(filter(None, map(_own_validation, data.tagged)))
+        entries = data.valid_tagged or embedded(data.tagged)
         return open_tagged(entries, split, seed) if entries else None
     parts = data.valid or _held_out(data.train)
     return open_corpus(parts, split, seed) if parts else None
 
 
-def _own_validation(entry: str) -> str:
-    tag, parts = parse_entry(entry)
-    return "".join(f"{tag}={name}" for name in _held_out(parts))
+def embedded(entries: Sequence[str]) -> tuple[str, ...]:
+    """Name those that are embedded corpora, which hold pairs out, without their sizes and splits."""
+    parsed = map(parse_entry, entries)
+    return tuple(f"{tag}={name}" for tag, parts in parsed for name in _held_out(parts))
 
 
 def _held_out(parts: Sequence[str]) -> tuple[str, ...]:
@@ -118,17 +119,24 @@ def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
 
 def check_tagged(data: DataConfig) -> None:
     """Raise a ConfigError for tagged corpora that cannot be followed."""
-    known = [parse_entry(entry).tag for entry in data.tagged]
+    for entry in data.tagged:
+        parse_entry(entry)
     if data.tagged and data.train:
         raise ConfigError("data.train and data.tagged are both given: give either one corpus or several with tags.")
     if data.tagged and data.valid:
         raise ConfigError("data.valid has no tags, but data.tagged has: give data.valid_tagged instead.")
     if data.valid_tagged and not data.tagged:
         raise ConfigError("data.valid_tagged has tags, but the training corpus has none: give data.valid instead.")
-    for entry in data.valid_tagged:
-        tag = parse_entry(entry, "data.valid_tagged").tag
+    check_known(data.valid_tagged, data.tagged, "data.valid_tagged")
+
+
+def check_known(entries: Sequence[str], trained: Sequence[str], setting: str) -> None:
+    """Raise a ConfigError for a tag that is not among those of the training corpora."""
+    known = [parse_entry(entry).tag for entry in trained]
+    for entry in entries:
+        tag = parse_entry(entry, setting).tag
         if tag not in known:
             raise ConfigError(
-                f"data.valid_tagged: there is no tag {tag!r} in data.tagged, which has "
+                f"{setting}: there is no tag {tag!r} in data.tagged, which has "
                 f"{', '.join(dict.fromkeys(known))}.{did_you_mean(tag, known)}"
             )
