@@ -6,6 +6,6 @@ set -e
 out=${1:-models/g2p}
 [ $# -gt 0 ] && shift
 here=$(dirname "$0")
-python3 "$here/g2p_split.py" "${REGARD_DATA:?the folder that holds g2p}/g2p/g014b2b.train.gz" "$out/data"
+[ -e "$out/data/test.tsv" ] || python3 "$here/g2p_split.py" "${REGARD_DATA:?the folder that holds g2p}/g2p/g014b2b.train.gz" "$out/data"
 regard compare --variants "$here/g2p.toml" --out "$out" \
   --data "$out/data/train.tsv" --valid "$out/data/valid.tsv" --test "$out/data/test.tsv" "$@"

@@ -6,17 +6,17 @@ A line is a word, a tab and its phonemes, with a line for each pronunciation. Wh
 a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One
 word in ten is for testing, one in forty for validation.
 
-With --develop the words for testing are left out, and another tenth, of those to learn from, takes their place:
-settings can be chosen on it by as many words as the test has, before any test word is seen.
+With --develop the words for testing are left out, and another word in ten, which would be learnt from, takes their
+place: settings can be chosen on it by as many words as the test has, before any test word is seen.
 """
 
 import argparse
-from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
 
 from regard.data.corpus import open_corpus
 from regard.errors import RegardError
+from regard.files import write_atomically
 
 PARTS = 40
 TEST, VALID, DEVELOP = range(4), range(4, 5), range(5, 9)
@@ -34,21 +34,15 @@ def part_of(word: str, develop: bool = False) -> str | None:
 
 def split(file: str, folder: Path, develop: bool = False) -> dict[str, int]:
     """Write the three files; return how many pronunciations each has."""
-    counts = {"train": 0, "valid": 0, "test": 0}
-    corpus = open_corpus([file])
+    lines: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for pair in open_corpus([file]):
+        part = part_of(pair.source, develop)
+        if part is not None:
+            lines[part].append(f"{pair.source}\t{pair.target}\n")
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        files = {
-            part: stack.enter_context(open(folder / f"{part}.tsv", "w", encoding="utf-8", newline="\n"))
-            for part in counts
-        }
-        for pair in corpus:
-            part = part_of(pair.source, develop)
-            if part is None:
-                continue
-            files[part].write(f"{pair.source}\t{pair.target}\n")
-            counts[part] += 1
-    return counts
+    for part, found in lines.items():
+        write_atomically(folder / f"{part}.tsv", "".join(found).encode())
+    return {part: len(found) for part, found in lines.items()}
 
 
 def main() -> None:
@@ -56,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="word TAB phonemes, a line for each pronunciation; plain, .gz or .xz")
     parser.add_argument("folder", type=Path, help="where the three files go")
-    parser.add_argument("--develop", action="store_true", help="test.tsv is a tenth of the words to learn from instead")
+    parser.add_argument("--develop", action="store_true", help="leave the test words out, and test on others")
     given = parser.parse_args()
     try:
         counts = split(given.file, given.folder, given.develop)

@@ -161,6 +161,57 @@ def test_a_corpus_that_was_rewritten_is_not_mixed_with_what_it_was(make, tmp_pat
     assert not found.failed
 
 
+def test_what_a_training_learnt_from_stays_known(make, tmp_path):
+    """Also while the file is away; a queue may have read it long after the comparison began."""
+    file, out = tmp_path / "train.tsv", tmp_path / "out"
+    file.write_text("a b c\tc b a\n" * 20)
+    variants = [Variant(name, assign(make.config, "data.train", (str(file),))) for name in ("one", "other")]
+    swap = make.listener(at=6, action=lambda: file.write_text("a b c\ta b c\n" * 20))  # the last step of the first
+    make.run(out, *variants, reporter=swap)
+    with pytest.raises(TrainingError) as caught:
+        make.run(out, *variants)
+    assert str(caught.value).splitlines()[1:-1] == [f"  one: {file} holds something else now"]
+    file.rename(tmp_path / "away.tsv")
+    make.run(out, *variants)
+    (tmp_path / "away.tsv").rename(file)
+    with pytest.raises(TrainingError, match=r"one: .* holds something else now"):
+        make.run(out, *variants)
+
+
+def test_records_of_before_say_nothing_of_files_and_what_was_scored_of_weights(copy, make):
+    path = copy / "runs/look.json"
+    record = json.loads(path.read_text())
+    del record["contents"], record["weights"]
+    path.write_text(json.dumps(record))
+    variants = make.variant("look"), make.plain("blind")
+    _, said = make.run(copy, *variants)
+    assert said[0] == "2 of 2 trainings are finished already."
+    assert Place(copy, "look").read().contents == {}
+    shutil.copy(copy / "models/blind/model.safetensors", copy / "models/look/model.safetensors")
+    with pytest.raises(TrainingError, match=r"look: its model\.safetensors is gone, damaged or of another training"):
+        make.run(copy, *variants)
+
+
+def test_a_start_that_was_killed_is_begun_again(copy, made, make):
+    model = copy / "models/look"
+    for path in ("config.toml", "model.safetensors", "state"):
+        (shutil.rmtree if (model / path).is_dir() else os.unlink)(model / path)
+    assert any(model.iterdir())
+    found, _ = make.run(copy, make.variant("look"), make.plain("blind"))
+    assert not found.failed
+    assert weights(copy, "look") == weights(made.folder, "look")
+
+
+def test_a_model_without_its_settings_is_trained_anew_on_request(copy, made, make):
+    (copy / "models/look/config.toml").unlink()
+    variants = make.variant("look"), make.plain("blind")
+    with pytest.raises(TrainingError, match=r"look: its folder has no config\.toml\n"):
+        make.run(copy, *variants)
+    make.run(copy, *variants, overwrite=True)
+    assert weights(copy, "look") == weights(made.folder, "look")
+    assert sorted(path.name for path in (copy / "models").iterdir()) == ["blind", "look"]
+
+
 def test_models_of_several_languages_are_compared(make, tmp_path):
     for name, turned in (("there", "c b a"), ("same", "a b c")):
         (tmp_path / f"{name}.tsv").write_text(f"a b c\t{turned}\n" * 20)

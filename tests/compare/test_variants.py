@@ -1,8 +1,9 @@
 import re
+from pathlib import Path
 
 import pytest
 
-from regard.compare.job import changes, make_jobs
+from regard.compare.job import changes, contents_of, make_jobs
 from regard.compare.variants import (
     Entry,
     HeldOut,
@@ -218,6 +219,24 @@ def test_corpora_with_tags_are_scored_on_corpora_with_tags():
 )  # fmt: skip
 def test_tags_that_do_not_go_together_are_refused(variants, terms, message):
     assert refusal(RegardError, find_test, variants, terms) == message
+
+
+def test_what_is_learnt_from_is_known_by_its_contents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "links", "reverse", "pic.npz", "pic.captions.tsv"):
+        Path(name).write_text(name)
+    (tmp_path / "images").mkdir()
+    Path("images/captions.tsv").write_text("said")
+    names = [
+        contents_of(DataConfig(train=("a", "b", "talp:links"), valid=("missing.tsv",))),
+        contents_of(DataConfig(train=("reverse:9",), valid=("reverse",))),
+        contents_of(DataConfig(tagged=("de=a,b",), valid_tagged=("de=links",))),
+        contents_of(DataConfig(train=("pic.npz",), valid=("images",))),
+    ]
+    assert [sorted(one) for one in names] == [
+        ["a", "b", "talp:links"], [], ["a", "b", "links"], ["images/captions.tsv", "pic.captions.tsv", "pic.npz"],
+    ]  # fmt: skip
+    assert names[0]["a"] == names[2]["a"] != names[0]["b"]
 
 
 def test_sentences_are_chosen_of_different_lengths_and_none_too_long():

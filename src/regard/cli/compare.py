@@ -97,7 +97,7 @@ def compare(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Train variants anew whose settings have changed.")
+        bool, typer.Option("--overwrite", help="Train variants anew that are not as asked for.")
     ] = False,
 ) -> None:
     """Train variants on the same terms, and report on them.

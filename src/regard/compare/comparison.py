@@ -2,14 +2,27 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from regard.compare import scoring
 from regard.compare.document import plain
 from regard.compare.findings import Findings
-from regard.compare.job import FINISHED, RUNS, WAITING, Job, Place, Record, changes, digest, make_jobs, rewritten
+from regard.compare.job import (
+    FINISHED,
+    RUNS,
+    WAITING,
+    Job,
+    Place,
+    Record,
+    changes,
+    contents_of,
+    digest,
+    make_jobs,
+    rewritten,
+)
 from regard.compare.pool import StoppedError, run_apart, run_here
 from regard.compare.report import IMAGES, MARKDOWN, PAGE, RESULTS, write_report
 from regard.compare.significance import Tested, paired_bootstrap
@@ -17,16 +30,18 @@ from regard.compare.subject import find_subject
 from regard.compare.summary import MEASURES, Row, Run
 from regard.compare.tables import main_table
 from regard.compare.variants import Terms, Variant, check, find_test
+from regard.config import DataConfig
 from regard.errors import ConfigError, TrainingError
 from regard.evaluation.overlap import References
 from regard.models.store import CONFIG, WEIGHTS
 from regard.training.checks import check as check_config
 from regard.training.progress import Reporter, duration
 from regard.training.resume import locked
-from regard.training.trainer import METRICS
+from regard.training.trainer import METRICS, STATE
 from regard.viz.curves import read_metrics
 
 FOREIGN = "it was not made by this comparison"
+UNKNOWN = f"its folder has no {CONFIG}"
 OTHERS = f"its {WEIGHTS} is gone, damaged or of another training"
 
 
@@ -89,7 +104,8 @@ def compare(
     """Train each variant into `folder/models`, score all on the same test corpus and write the report.
 
     Called again it goes on: what is finished stays, what was interrupted is resumed, what failed is tried again.
-    Changed settings raise a TrainingError that lists them, unless `overwrite` lets those variants be trained anew.
+    What has changed since, settings, files or weights, raises a TrainingError that lists it, unless `overwrite` lets
+    those variants be trained anew.
     `jobs` trainings run at a time, each in a process of its own; with 0 they run one after the other in this one, and
     `reporter` is told of them. `say` is told how it goes on.
     """
@@ -116,7 +132,7 @@ def compare(
 
 def _check_foreign(folder: Path) -> None:
     """Refuse a folder in which a report would replace what no comparison wrote."""
-    if (folder / CONFIG).exists() or (folder / WEIGHTS).exists():
+    if ((folder / CONFIG).exists() or (folder / WEIGHTS).exists()) and not (folder / RUNS).is_dir():
         raise TrainingError(f"{folder} is a model's folder: choose another for the comparison.")
     foreign = [name for name in (MARKDOWN, PAGE, RESULTS, IMAGES) if (folder / name).exists()]
     if foreign and not (folder / RUNS).is_dir():
@@ -127,15 +143,19 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
     """Write what is to be done, and see what is done already; refuse to mix it with what has other settings."""
     places = [Place(folder, job.name) for job in made]
     stale: dict[str, list[str]] = {}
+    anew: list[Place] = []
     records: list[Record] = []
+    contents = cache(contents_of)
     for place, job in zip(places, made, strict=True):
         old = place.read()
-        if old is not None and old.result is not None and not place.model.exists():
-            old = None  # somebody removed the model: there is nothing to lose by training it anew
-        wrong = _wrong(place, old, job)
-        if wrong:
-            stale[job.name] = wrong
-        kept = None if wrong else old
+        if old is not None and _empty(place.model):
+            kept = None
+        else:
+            kept = old
+            if wrong := _wrong(place, old, job, contents):
+                stale[job.name], kept = wrong, None
+        if kept is None:
+            anew.append(place)
         records.append(Record(job) if kept is None else replace(kept, job=job))
     if stale and not overwrite:
         raise TrainingError(
@@ -144,26 +164,43 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
             + "\nLeave them as they were, train these anew with --overwrite, or choose another folder."
         )
     for place, record in zip(places, records, strict=True):
-        if place.name in stale:
-            if place.model.is_dir():
-                with locked(place.model):  # a worker may have outlived the comparison that began it
-                    shutil.rmtree(place.model)
+        if place in anew:
+            _remove(place.model)
             place.log.unlink(missing_ok=True)
         place.write(record)
     return places
 
 
-def _wrong(place: Place, old: Record | None, job: Job) -> list[str]:
+def _wrong(
+    place: Place, old: Record | None, job: Job, contents: Callable[[DataConfig], Mapping[str, str]]
+) -> list[str]:
     """List why what lies in a model folder is not what this job would make."""
     if old is None:
         return [FOREIGN] if place.model.exists() else []
     found = changes(old.job, job)
-    if (place.model / CONFIG).is_file():  # before that nothing was learnt from any file
-        found += rewritten(old.job, job)
+    if not (place.model / CONFIG).is_file():
+        return [*found, UNKNOWN]
+    found += rewritten(old.contents, contents(job.config.data))
     weights = place.model / WEIGHTS
-    if old.result is not None and not (weights.is_file() and old.weights in ("", digest(weights))):
+    known = old.weights or scoring.scored(place.model)  # records of before have no digest of their own
+    if old.result is not None and not (weights.is_file() and known in ("", digest(weights))):
         found.append(OTHERS)
     return found
+
+
+def _empty(model: Path) -> bool:
+    """Say whether nothing was learnt there: somebody removed it, or it was killed before it had begun."""
+    return not any((model / name).exists() for name in (CONFIG, WEIGHTS, STATE))
+
+
+def _remove(model: Path) -> None:
+    """Remove a model folder; a worker may have outlived the comparison that began it, and this one may be killed."""
+    if model.is_symlink() or not model.is_dir():
+        model.unlink(missing_ok=True)
+        return
+    with locked(model):
+        aside = model.rename(model.with_name(f".old-{model.name}"))
+        shutil.rmtree(aside)
 
 
 def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:

@@ -3,19 +3,22 @@
 A comparison's folder holds `runs/NAME.json`, this record, beside the model folder `models/NAME`.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from regard.compare.variants import HeldOut, Terms, Variant
-from regard.config import Config
+from regard.config import Config, DataConfig
 from regard.data.alignments import told_counting
+from regard.data.captioned import captions_of
+from regard.data.embedded import corpora
+from regard.data.pictures import EMBEDDED, are_pictures
 from regard.data.tagged import parse_entry
-from regard.errors import TrainingError
+from regard.errors import DataError, TrainingError
 from regard.files import write_atomically
 from regard.settings import assign, differences, from_dict, to_dict
 
@@ -36,8 +39,6 @@ class Job:
     minutes: float
     test: HeldOut
     sentences: tuple[str, ...]
-    contents: Mapping[str, str] = field(default_factory=dict)
-    """A digest of each file that it learns from or is validated by; the same name may come to hold something else."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Record:
     """How the training ended: `regard.training.loop.Result` without its folder."""
     machine: Mapping[str, str] | None = None
     """What it was trained on."""
+    contents: Mapping[str, str] = field(default_factory=dict)
+    """What the files held when the training began, as digests by name; none before that."""
     weights: str = ""
     """A digest of the weights that the training ended with; none before that."""
     at_once: int = 1
@@ -110,8 +113,7 @@ class Place:
             job = plain.pop("job")
             test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"], job["test"].get("tagged", False))
             config = from_dict(Config, job["config"])
-            contents = job.get("contents", {})  # records of before have none
-            made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]), contents)
+            made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]))
             return Record(job=made, **plain)
         except FileNotFoundError:
             return None
@@ -124,25 +126,30 @@ class Place:
 
 def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentences: tuple[str, ...]) -> list[Job]:
     """Give every variant every seed; those of one seed stand together, so that all variants come to be seen soon."""
-    read = cache(digest)
-    contents = {one.name: {name: read(path) for name, path in _files(one.config)} for one in variants}
-
-    def job(name: str, one: Variant, config: Config) -> Job:
-        return Job(name, one.name, config, terms.minutes, test, sentences, contents[one.name])
-
     if not terms.seeds:
-        return [job(one.name, one, one.config) for one in variants]
+        return [Job(one.name, one.name, one.config, terms.minutes, test, sentences) for one in variants]
     return [
-        job(f"{one.name}-seed{seed}", one, assign(one.config, "seed", seed)) for seed in terms.seeds for one in variants
+        Job(f"{one.name}-seed{seed}", one.name, assign(one.config, "seed", seed), terms.minutes, test, sentences)
+        for seed in terms.seeds
+        for one in variants
     ]
 
 
-def _files(config: Config) -> list[tuple[str, Path]]:
-    """List what a corpus is read from, as it is called and where it is: embedded ones and folders are no files."""
-    tagged = [part for entry in (*config.data.tagged, *config.data.valid_tagged) for part in parse_entry(entry).parts]
-    parts = (*config.data.train, *config.data.valid, *tagged)
-    found = [(part, Path(told_counting(part).file)) for part in parts]
-    return [(part, path) for part, path in found if path.is_file()]
+def contents_of(data: DataConfig) -> dict[str, str]:
+    """Return a digest of each file that is learnt from or validated by: its name may come to hold something else.
+
+    Embedded corpora are no files, and of a folder of images only the captions are read here.
+    """
+    tagged = [parse_entry(entry).parts for entry in (*data.tagged, *data.valid_tagged)]
+    files: dict[str, Path] = {}
+    for parts in (data.train, data.valid, *tagged):
+        if len(parts) == 1 and parts[0].partition(":")[0] in (*corpora, EMBEDDED):
+            continue
+        files |= {part: Path(told_counting(part).file) for part in parts}
+        if len(parts) == 1 and are_pictures(parts):
+            with contextlib.suppress(DataError, OSError):  # some have no captions
+                files |= {str(path): path for path in [captions_of(Path(parts[0]))]}
+    return {name: digest(path) for name, path in files.items() if path.is_file()}
 
 
 def digest(path: Path) -> str:
@@ -163,7 +170,6 @@ def changes(old: Job, new: Job) -> list[str]:
     return found
 
 
-def rewritten(old: Job, new: Job) -> list[str]:
-    """List the files that hold something else than before, one line each."""
-    then, now = old.contents, new.contents
+def rewritten(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """List the files that hold something else than what a training learnt from, one line each."""
     return [f"{name} holds something else now" for name in now if name in then and then[name] != now[name]]

@@ -23,7 +23,7 @@ from regard.viz.overlay import FORMAT as OVER_IMAGE
 from regard.viz.overlay import ImageTrace
 from regard.viz.trace import AttentionTrace
 
-FORMAT = "regard-evaluation-2"
+FORMAT = "regard-evaluation-3"
 FILE = "evaluation.json"
 BATCH = 64
 """Sentences searched at once."""
@@ -168,6 +168,14 @@ def read(folder: Path, job: Job) -> Evaluation | None:
         ),
         unit=record.get("unit", "sentences"),
     )
+
+
+def scored(folder: Path) -> str:
+    """Return the digest of the weights that were scored last, in any format; nothing where none were."""
+    try:
+        return str(json.loads((folder / FILE).read_bytes())["key"]["weights"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _trace(record: dict[str, Any]) -> AttentionTrace | ImageTrace:

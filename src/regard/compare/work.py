@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, digest
+from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, contents_of, digest
 from regard.compare.scoring import as_trained, score
 from regard.compare.variants import FOREVER, VALIDATIONS
 from regard.config import Config
@@ -68,6 +68,8 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
     begun = (place.model / CONFIG).is_file()
     if begun:  # what its corpus called for then goes on to hold
         config = replace(config, decoding=as_trained(config, read_toml(place.model / CONFIG)))
+    else:
+        record = place.write(replace(record, contents=contents_of(config.data)))
     place.model.parent.mkdir(parents=True, exist_ok=True)
     result = loop.train(config, place.model, resume=begun, reporter=reporter, go_on="")
     if result.end == trainer.INTERRUPTED:

@@ -223,6 +223,11 @@ def _check_all_said(names: Iterable[str], captions: Captions, listed: str, file:
         )
 
 
+def captions_of(pictures: Path) -> Path:
+    """Return the captions file that is read where only a folder of images, or a file of features, is named."""
+    return _captions_in(pictures) if pictures.is_dir() else _captions_beside(pictures)
+
+
 def _captions_beside(features: Path) -> Path:
     stem = features.name.removesuffix(".npz")
     beside = [features.with_name(stem + ending) for ending in _ENDINGS]
