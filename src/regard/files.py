@@ -1,10 +1,17 @@
-"""Writing files so that a crash leaves the old content or the new, never a mixture."""
+"""Writing files so that a crash leaves the old content or the new, never a mixture; and knowing a file again."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def digest(path: Path) -> str:
+    """Return what tells the content of a file from any other's."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

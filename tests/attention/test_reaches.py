@@ -455,19 +455,24 @@ def test_local_equals_the_equations(name, w, pair):
     assert len(centres) > 8
 
 
-@by_local_name
-@pytest.mark.parametrize(("score", "heads"), [("dot", 1), ("additive", 1), ("scaled-dot", 3)])
-def test_local_steps_equal_all_at_once(name, score, heads, pair):
-    query, states, mask = pair
-    look = local(name, score, heads=heads)
-    memory, carry = look.remember(states, mask), Carry()
-    whole = look(query, memory)
-    torch.testing.assert_close(look(query, memory, look=False).context, whole.context)
+def steps_equal(whole, look, query, memory):
+    carry = Carry()
     for t in range(TL):
         step = look(query[:, t : t + 1], memory, carry)
         carry = step.carry
         torch.testing.assert_close(step.context[:, 0], whole.context[:, t])
         torch.testing.assert_close(step.weights[:, 0], whole.weights[:, t])
+
+
+@by_local_name
+@pytest.mark.parametrize(("score", "heads"), [("dot", 1), ("additive", 1), ("scaled-dot", 3)])
+def test_local_steps_equal_all_at_once(name, score, heads, pair):
+    query, states, mask = pair
+    look = local(name, score, heads=heads)
+    memory = look.remember(states, mask)
+    whole = look(query, memory)
+    torch.testing.assert_close(look(query, memory, look=False).context, whole.context)
+    steps_equal(whole, look, query, memory)
 
 
 @by_local_name
@@ -613,14 +618,10 @@ def test_steps_equal_all_at_once_where_a_window_is_wider_than_the_source(name, f
     torch.manual_seed(1)
     config = AttentionConfig("additive", name, focus, window=10_000, width=5, coverage=coverage)
     look = build_attention(config, QL, QL).double().eval()
-    memory, carry = look.remember(states, mask), Carry()
+    memory = look.remember(states, mask)
     whole = look(query, memory)
     assert whole.weights.any(-1).all()
-    for t in range(TL):
-        step = look(query[:, t : t + 1], memory, carry)
-        carry = step.carry
-        torch.testing.assert_close(step.context[:, 0], whole.context[:, t])
-        torch.testing.assert_close(step.weights[:, 0], whole.weights[:, t])
+    steps_equal(whole, look, query, memory)
 
 
 @by_local_name

@@ -4,7 +4,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from regard.compare import scoring
@@ -19,7 +18,6 @@ from regard.compare.job import (
     Record,
     changes,
     contents_of,
-    digest,
     make_jobs,
     rewritten,
 )
@@ -30,9 +28,9 @@ from regard.compare.subject import find_subject
 from regard.compare.summary import MEASURES, Row, Run
 from regard.compare.tables import main_table
 from regard.compare.variants import Terms, Variant, check, find_test
-from regard.config import DataConfig
 from regard.errors import ConfigError, TrainingError
 from regard.evaluation.overlap import References
+from regard.files import digest
 from regard.models.store import CONFIG, WEIGHTS
 from regard.training.checks import check as check_config
 from regard.training.progress import Reporter, duration
@@ -143,19 +141,16 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
     """Write what is to be done, and see what is done already; refuse to mix it with what has other settings."""
     places = [Place(folder, job.name) for job in made]
     stale: dict[str, list[str]] = {}
-    anew: list[Place] = []
     records: list[Record] = []
-    contents = cache(contents_of)
+    contents = {data: contents_of(data) for data in {job.config.data for job in made}}
     for place, job in zip(places, made, strict=True):
         old = place.read()
         if old is not None and _empty(place.model):
-            kept = None
-        else:
-            kept = old
-            if wrong := _wrong(place, old, job, contents):
-                stale[job.name], kept = wrong, None
-        if kept is None:
-            anew.append(place)
+            _remove(place.model)
+            old = None
+        if wrong := _wrong(place, old, job, contents[job.config.data]):
+            stale[job.name] = wrong
+        kept = None if wrong else old
         records.append(Record(job) if kept is None else replace(kept, job=job))
     if stale and not overwrite:
         raise TrainingError(
@@ -164,23 +159,21 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
             + "\nLeave them as they were, train these anew with --overwrite, or choose another folder."
         )
     for place, record in zip(places, records, strict=True):
-        if place in anew:
+        if place.name in stale:
             _remove(place.model)
             place.log.unlink(missing_ok=True)
         place.write(record)
     return places
 
 
-def _wrong(
-    place: Place, old: Record | None, job: Job, contents: Callable[[DataConfig], Mapping[str, str]]
-) -> list[str]:
+def _wrong(place: Place, old: Record | None, job: Job, contents: Mapping[str, str]) -> list[str]:
     """List why what lies in a model folder is not what this job would make."""
     if old is None:
         return [FOREIGN] if place.model.exists() else []
     found = changes(old.job, job)
     if not (place.model / CONFIG).is_file():
         return [*found, UNKNOWN]
-    found += rewritten(old.contents, contents(job.config.data))
+    found += rewritten(old.contents, contents)
     weights = place.model / WEIGHTS
     known = old.weights or scoring.scored(place.model)  # records of before have no digest of their own
     if old.result is not None and not (weights.is_file() and known in ("", digest(weights))):
@@ -194,13 +187,12 @@ def _empty(model: Path) -> bool:
 
 
 def _remove(model: Path) -> None:
-    """Remove a model folder; a worker may have outlived the comparison that began it, and this one may be killed."""
+    """Remove a model folder, unless a worker that has outlived its comparison is still training there."""
     if model.is_symlink() or not model.is_dir():
         model.unlink(missing_ok=True)
         return
     with locked(model):
-        aside = model.rename(model.with_name(f".old-{model.name}"))
-        shutil.rmtree(aside)
+        shutil.rmtree(model)
 
 
 def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:

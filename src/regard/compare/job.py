@@ -4,7 +4,6 @@ A comparison's folder holds `runs/NAME.json`, this record, beside the model fold
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +18,7 @@ from regard.data.embedded import corpora
 from regard.data.pictures import EMBEDDED, are_pictures
 from regard.data.tagged import parse_entry
 from regard.errors import DataError, TrainingError
-from regard.files import write_atomically
+from regard.files import digest, write_atomically
 from regard.settings import assign, differences, from_dict, to_dict
 
 FORMAT = "regard-run-1"
@@ -148,14 +147,9 @@ def contents_of(data: DataConfig) -> dict[str, str]:
         files |= {part: Path(told_counting(part).file) for part in parts}
         if len(parts) == 1 and are_pictures(parts):
             with contextlib.suppress(DataError, OSError):  # some have no captions
-                files |= {str(path): path for path in [captions_of(Path(parts[0]))]}
+                beside = captions_of(Path(parts[0]))
+                files[str(beside)] = beside
     return {name: digest(path) for name, path in files.items() if path.is_file()}
-
-
-def digest(path: Path) -> str:
-    """Return what tells the contents of a file from any other's."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def changes(old: Job, new: Job) -> list[str]:

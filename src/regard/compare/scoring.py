@@ -1,6 +1,5 @@
 """Scoring a trained model on the common test corpus, once: `evaluation.json` in its folder keeps what was found."""
 
-import hashlib
 import importlib.metadata
 import json
 import math
@@ -17,7 +16,7 @@ from regard.data.corpus import for_model
 from regard.decoding.translation import Translation
 from regard.decoding.translator import Translator
 from regard.evaluation.evaluate import evaluate
-from regard.files import write_atomically
+from regard.files import digest, write_atomically
 from regard.models.store import WEIGHTS, learned, open_folder
 from regard.viz.overlay import FORMAT as OVER_IMAGE
 from regard.viz.overlay import ImageTrace
@@ -199,7 +198,7 @@ def as_trained(wanted: Config, trained: Config) -> DecodingConfig:
 def _key(folder: Path, job: Job) -> dict[str, Any]:
     """Return all that decides what a scoring finds."""
     return {
-        "weights": hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest(),
+        "weights": digest(folder / WEIGHTS),
         "test": (
             job.test.open() if job.config.model.image is None else job.test.open_pictures(open_folder(folder))
         ).identity(),

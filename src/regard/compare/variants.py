@@ -139,8 +139,9 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "or an embedded name (regard list corpora)."
         )
-    common = request.test, request.seeds, request.minutes, request.baseline, request.sentences, request.test_tagged
-    terms = Terms(*common)
+    terms = Terms(
+        request.test, request.seeds, request.minutes, request.baseline, request.sentences, request.test_tagged
+    )
     check(variants, terms)
     return variants, terms
 

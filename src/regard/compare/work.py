@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, contents_of, digest
+from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, contents_of
 from regard.compare.scoring import as_trained, score
 from regard.compare.variants import FOREVER, VALIDATIONS
 from regard.config import Config
@@ -16,6 +16,7 @@ from regard.data.pictures import EMBEDDED
 from regard.data.tagged import open_data
 from regard.doctor import examine
 from regard.errors import RegardError, TrainingError
+from regard.files import digest
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml
 from regard.training import loop, trainer
