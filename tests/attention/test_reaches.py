@@ -15,6 +15,7 @@ from regard.attention import Carry, Memory, build_attention, focuses, reaches
 from regard.attention.base import Focused, LocalReach, Sizes
 from regard.attention.blocks import pick
 from regard.attention.focus import Softmax
+from regard.attention.reach import local_m
 from regard.config import AttentionConfig
 from regard.errors import ConfigError
 from regard.masks import from_lengths, masked_softmax
@@ -412,8 +413,10 @@ def local(name, score="dot", w=W, heads=1):
     return look.double()
 
 
-@pytest.fixture
-def pair():
+@pytest.fixture(params=[0, local_m.FEW], ids=["picked", "whole"])
+def pair(request, monkeypatch):
+    """Looked at in windows that are picked, however short the source is, or whole where it is short."""
+    monkeypatch.setattr(local_m, "FEW", request.param)
     generator = torch.Generator().manual_seed(2)
     query = torch.randn(BL, TL, QL, generator=generator, dtype=torch.float64)
     states = torch.randn(BL, SL, QL, generator=generator, dtype=torch.float64)
@@ -561,7 +564,8 @@ def test_a_local_window_picks_places_that_there_are_and_each_of_them_once(name, 
         "regard.attention.attention.pick", lambda rows, index: gathered.append(index) or pick(rows, index)
     )
     look(query, look.remember(states, mask))
-    assert [tuple(index.shape) for index in gathered] == [(BL, TL, picked)] * 2  # of keys, and of values
+    worth = local_m.FEW * (2 * w + 1) < SL
+    assert [tuple(index.shape) for index in gathered] == [(BL, TL, picked)] * 2 * worth  # of keys, and of values
     for index in gathered:
         assert index.min() >= 0
         assert index.max() < SL

@@ -19,6 +19,7 @@ from regard.attention.base import (
     Memory,
     Reach,
     Score,
+    Window,
 )
 from regard.attention.blocks import lay_out, pick
 from regard.attention.focus.monotonic import Monotonic
@@ -321,7 +322,10 @@ class Attention(nn.Module):
         """Look at each query's own window: its keys are gathered, and the rest is never computed."""
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
-        positions, allowed, factor = self.reach.window(query, memory.mask, carry.position)
+        window = self.reach.window(query, memory.mask, carry.position)
+        if window.sees_all:
+            return self._look_through(queries, memory, window)
+        positions, allowed, factor = window[:3]
         # (B T) H N K: each query is a sentence of its own, with a short memory of its own.
         keys, values = (repeat(pick(part, positions), heads) for part in memory[:2])
         asked = queries.transpose(1, 2).flatten(0, 1)[:, :, None]
@@ -345,6 +349,17 @@ class Attention(nn.Module):
             for part in (focused.log_prob, focused.entropy)
         )
         return _Looked(context, whole, Focused(weights, log_prob, entropy, chances=chances))
+
+    def _look_through(self, queries: Float[Tensor, "B H T Q"], memory: Memory, window: Window) -> _Looked:
+        """Look at everything, each query through its own window: for sources that are not much longer than that."""
+        heads = queries.shape[1]
+        scores = self._cooled(self.score(queries, repeat(memory.keys, heads)))
+        focused = self.focus(scores, window.allowed[:, None])
+        scale = 1.0 if window.factor is None else window.factor[:, None]
+        weights, chances = focused.weights * scale, focused.chances
+        context = mixed(weights.to(memory.values.dtype), repeat(memory.values, heads))
+        chances = None if chances is None else chances * scale
+        return _Looked(context, weights, focused._replace(weights=weights, chances=chances))
 
     def _picks(self) -> bool:
         """Whether queries look at keys and values that are picked for them."""

@@ -183,6 +183,8 @@ class Window(NamedTuple):
     allowed: Bool[Tensor, "B T N"]
     factor: Float[Tensor, "B T N"] | None = None
     """What the weights are multiplied by, once they are normalised."""
+    sees_all: bool = False
+    """Whether these are all places of the source, in their order, for every query."""
 
 
 class LocalReach(Reach):

@@ -5,6 +5,9 @@ import torch
 from regard.attention.base import LocalReach, Sizes, Window, reaches
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
+FEW = 3
+"""Windows that a source may hold for it to be looked at whole: to pick keys takes longer than to multiply by them."""
+
 
 @reaches.register("local-m")
 class LocalM(LocalReach):
@@ -26,21 +29,27 @@ class LocalM(LocalReach):
         at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         centre = torch.minimum(at[None], last.clamp(min=0))[..., None]
-        positions = within(centre - self.width, self.width, mask)
-        return Window(positions, real(positions, mask) & ((positions - centre).abs() <= self.width))
+        return around(centre, self.width, mask)[0]
 
 
-def within(start: Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B T N"]:
-    """Return the places of a window of `2 width + 1` from `start` on, moved so that it lies within the mask.
+def around(
+    centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"]
+) -> tuple[Window, Float[Tensor, "B T N"] | Int[Tensor, "B T N"]]:
+    """Return the window of `width` on either side of a centre, and how far from that each of its places is.
 
-    So none is picked that there is not, and none twice. What came in by the move is for the caller to forbid.
+    It is moved to lie within the mask, so that no place is picked that there is not, and none twice. Sources of up to
+    `FEW` windows are not worth picking from: they are taken whole. What comes in by either is not allowed.
     """
-    size = mask.shape[1]
-    # While a graph is exported the size is a symbol: `min` keeps it one only where torch has replaced it.
-    number: int = torch.sym_min(2 * width + 1, size)  # type: ignore[no-untyped-call]
-    return start.clamp(0, size - number) + torch.arange(number, device=mask.device)
-
-
-def real(positions: Int[Tensor, "B T N"], mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B T N"]:
-    """Say which of these positions are no padding."""
-    return mask[torch.arange(mask.shape[0], device=mask.device)[:, None, None], positions]
+    size, device = mask.shape[1], mask.device
+    whole = not torch.compiler.is_exporting() and size <= FEW * (2 * width + 1)
+    if whole:
+        positions = torch.arange(size, device=device).expand(*centre.shape[:2], -1)
+        real = mask[:, None]
+    else:
+        # While a graph is exported the size is a symbol: `min` keeps it one only where torch has replaced it.
+        number: int = torch.sym_min(2 * width + 1, size)  # type: ignore[no-untyped-call]
+        start = torch.ceil(centre.detach() - width).long()
+        positions = start.clamp(0, size - number) + torch.arange(number, device=device)
+        real = mask[torch.arange(mask.shape[0], device=device)[:, None, None], positions]
+    away = positions - centre
+    return Window(positions, real & (away.detach().abs() <= width), sees_all=whole), away

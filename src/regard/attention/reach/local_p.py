@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard.attention.base import LocalReach, Sizes, Window, reaches
-from regard.attention.reach.local_m import real, within
+from regard.attention.reach.local_m import around
 from regard.shapes import Bool, Float, Place, Tensor
 
 
@@ -41,9 +41,6 @@ class LocalP(LocalReach):
         # In float32 at least: half precision does not know one position from the next.
         exact = torch.promote_types(told.dtype, torch.float32)
         centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact) / math.sqrt(self.v.in_features))
-        start = torch.ceil(centre.detach() - self.width).long()
-        positions = within(start, self.width, mask)
-        away = positions - centre
-        factor = torch.exp(-away.square() / (2 * (self.width / 2) ** 2))
-        allowed = real(positions, mask) & (away.detach().abs() <= self.width)
-        return Window(positions, allowed, factor.to(told.dtype))
+        window, away = around(centre, self.width, mask)
+        factor = torch.exp(away.square() * (-0.5 / (self.width / 2) ** 2))
+        return window._replace(factor=factor.to(told.dtype))
