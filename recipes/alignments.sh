@@ -2,11 +2,10 @@
 # German–English word alignment by attention, trained on 200,000 pairs of Europarl, judged by 508 gold alignments.
 # Expected error rates, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2; one seed]]
-# Luong's looks are read off as they are and with hindsight (--posterior), the Transformer's one step later (--shift) and with
-# hindsight.
+# Luong's looks are read off as they are and with hindsight (--posterior), the Transformer's one step later (--shift).
 # What Luong's global dot of both directions tells with hindsight of the training text, merged, then guides models that are
-# trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides all
-# of them once more.
+# trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides
+# Luong's once more.
 set -e
 out=${1:-models/alignments}
 [ $# -gt 0 ] && shift
@@ -55,7 +54,6 @@ guide() { # what the links are called, what the folders of who learns from them 
   judge "Luong's, one look, guided" $pupils one-look
   judge "Luong's, one look, guided, with hindsight" $pupils one-look --posterior
   judge "Luong's, four heads, the first guided, the step after" $pupils four-heads --head 0 --shift
-  judge "Transformer, guided, the step after" $pupils transformer --layer 2 --head 0 --shift
 }
 for kind in luong transformer; do
   for direction in de-en en-de; do
@@ -67,8 +65,12 @@ for variant in global-dot global-general local-m-general local-p-general; do
   judge "Luong's $variant, with hindsight" luong- $variant --posterior
 done
 judge "Transformer, lowest layer, the step after" transformer- transformer --layer 0 --shift
-judge "Transformer, with hindsight" transformer- transformer --posterior
 link luong luong- global-dot --posterior
 guide luong guided- "$@"
-link transformers guided- transformer --layer 2 --head 0 --shift
+for direction in de-en en-de; do
+  learn $direction alignments_transformer.toml "$out/teacher-$direction" --alignments "$out/data/luong.$direction" \
+    --set training.guided=1 --set training.guided_layer=2 --set training.guided_head=0 --set training.guided_shift=true "$@"
+done
+judge "Transformer, guided, the step after" teacher- transformer --layer 2 --head 0 --shift
+link transformers teacher- transformer --layer 2 --head 0 --shift
 guide transformers again- "$@"

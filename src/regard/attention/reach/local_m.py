@@ -15,8 +15,9 @@ class LocalM(LocalReach):
 
     .. math:: p_t = t \qquad R_t = \{s : |s - p_t| \le D\}
 
-    `D` is `model.attention.window`. Costs `T·D`, however long the source is, and never more than `T·S`, however short
-    (coverage, which tells every key how much it was looked at, adds `T·S`). Differs from the paper: where the target
+    `D` is `model.attention.window`. Costs `T·D`, however long the source is; one of up to three windows is looked at
+    whole, which takes less time than to pick from it (coverage, which tells every key how much it was looked at, adds
+    `T·S`). Differs from the paper: where the target
     is longer than the source, `p_t` stays at the source's last position, so that there is always something to see.
     """
 

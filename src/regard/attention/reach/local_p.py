@@ -21,7 +21,7 @@ class LocalP(LocalReach):
 
     `S` is the row's real length, `D` is `model.attention.window`. Where the window ends has no gradient; it is the
     Gaussian that teaches `v` and `W_p`. As in the paper, the weights are not normalised again: their sum is below one.
-    Costs `T·D`, however long the source is, and never more than `T·S`, however short.
+    Costs `T·D`, however long the source is; one of up to three windows is looked at whole, as with local-m.
     Differs from the paper: positions count from 0; all heads share one centre; and what is learnt is `v`, the paper's
     `v_p` times the root of the state's width `Q`. That changes nothing that can be learnt, but how: a step of Adam
     moves every weight by the rate. The sum over `v_p` moved by all of them at once, and within a hundred steps every
