@@ -106,18 +106,12 @@ class AttentionTrace:
 
         Specials fall away, so rows need not sum to one.
         """
-        look = self.look()
-        rows = 1 + max(self.target_words, default=-1)
-        columns = 1 + max(self.source_words, default=-1)
+        targets, sources = (np.asarray(words, dtype=np.intp) for words in (self.target_words, self.source_words))
+        written, read = np.flatnonzero(targets >= 0), np.flatnonzero(sources >= 0)
+        rows, columns = (1 + int(words.max(initial=-1)) for words in (targets, sources))
         merged = np.zeros((rows, columns), dtype=np.float32)
-        count = np.zeros((rows, 1), dtype=np.float32)
-        kept = [s for s, word in enumerate(self.source_words) if word >= 0]
-        for t, word in enumerate(self.target_words):
-            if word < 0:
-                continue
-            count[word] += 1
-            for s in kept:
-                merged[word, self.source_words[s]] += look[t, s]
+        np.add.at(merged, (targets[written, None], sources[None, read]), self.look()[np.ix_(written, read)])
+        count = np.bincount(targets[written], minlength=rows)[:, None]
         return np.asarray(merged / np.maximum(count, 1), dtype=np.float32)
 
     def render(self, width: int = 80, color: bool = False, *, layer: int | None = None, head: int | None = None) -> str:
