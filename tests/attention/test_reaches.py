@@ -12,10 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.attention import Carry, Memory, build_attention, focuses, reaches
-from regard.attention.base import Focused, LocalReach, Sizes
+from regard.attention.base import Focused, LocalReach, Score, Sizes
 from regard.attention.blocks import pick
 from regard.attention.focus import Softmax
-from regard.attention.reach import local_m
+from regard.attention.score.additive import HiddenLayer
 from regard.config import AttentionConfig
 from regard.errors import ConfigError
 from regard.masks import from_lengths, masked_softmax
@@ -413,10 +413,11 @@ def local(name, score="dot", w=W, heads=1):
     return look.double()
 
 
-@pytest.fixture(params=[0, local_m.FEW], ids=["picked", "whole"])
+@pytest.fixture(params=[0, 3], ids=["picked", "whole if short"])
 def pair(request, monkeypatch):
     """Looked at in windows that are picked, however short the source is, or whole where it is short."""
-    monkeypatch.setattr(local_m, "FEW", request.param)
+    for kind in (Score, HiddenLayer):
+        monkeypatch.setattr(kind, "windows", request.param)
     generator = torch.Generator().manual_seed(2)
     query = torch.randn(BL, TL, QL, generator=generator, dtype=torch.float64)
     states = torch.randn(BL, SL, QL, generator=generator, dtype=torch.float64)
@@ -541,7 +542,7 @@ def test_what_lies_outside_a_local_window_is_never_touched(name, pair):
     memory = look.remember(states, mask)
     step = query[:1, 2:3]
     clean = look(step, Memory(*(part[:1] for part in memory[:3])), Carry(2))
-    window = look.reach.window(step, mask[:1], 2)
+    window = look.reach.window(step, mask[:1], 2, look.score.windows)
     hidden = torch.ones(SL, dtype=torch.bool)
     hidden[window.positions.flatten().clamp(0, SL - 1)] = False
     assert hidden.sum() >= SL - 3
@@ -564,7 +565,7 @@ def test_a_local_window_picks_places_that_there_are_and_each_of_them_once(name, 
         "regard.attention.attention.pick", lambda rows, index: gathered.append(index) or pick(rows, index)
     )
     look(query, look.remember(states, mask))
-    worth = local_m.FEW * (2 * w + 1) < SL
+    worth = look.score.windows * (2 * w + 1) < SL
     assert [tuple(index.shape) for index in gathered] == [(BL, TL, picked)] * 2 * worth  # of keys, and of values
     for index in gathered:
         assert index.min() >= 0

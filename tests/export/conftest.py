@@ -1,5 +1,7 @@
 """Tiny untrained models of every kind, exported."""
 
+from dataclasses import replace
+
 import jaxtyping
 import pytest
 
@@ -28,6 +30,11 @@ TEXTS = ModelConfig(
     attention=LOOKS,
     self_attention=LOOKS,
 )
+WINDOWED = ModelConfig(
+    embedding=8,
+    encoder=EncoderConfig(width=7, cell="lstm"),
+    decoder=DecoderConfig("luong", width=7, cell="lstm", layers=1),
+)
 SMALL = ("image.size=16", "image.width=16", "image.units=1", "image.stages=2", "image.block=none", "image.within=false")
 PATCHES = ("image.kind=patches", "image.patch=4", "image.layers=0")
 WRITER = (*PATCHES, "embedding=8", "decoder.width=8", "decoder.readout_width=8", "attention.width=8")
@@ -41,9 +48,13 @@ def vision(name: str, *changes: str) -> Config:
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory, make_folder):
     """A model folder for each kind, by its name."""
-    place = tmp_path_factory.mktemp("exported")
+    place, words = tmp_path_factory.mktemp("exported"), Tokenizers(SOURCE, TARGET)
     configs = {
-        "translate": (Config(model=TEXTS), Tokenizers(SOURCE, TARGET)),
+        "translate": (Config(model=TEXTS), words),
+        **{
+            reach: (Config(model=replace(WINDOWED, attention=AttentionConfig("general", reach, window=1))), words)
+            for reach in ("local-m", "local-p")
+        },
         "caption": (vision("xu2015-hard-small", *WRITER), Tokenizers(TARGET, TARGET)),
         "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),

@@ -49,10 +49,11 @@ def read(pictures, size=16):
     return read_files(pictures, size)[1]
 
 
-def test_a_translator_writes_the_same_text(folders, exports):
-    texts = ["the red dress is old", "", "a cat", "cat unheard of", "old old old old old old old"]
-    greedy = Translator.load(folders["translate"]).translate(texts, beam=1)
-    assert run(exports("translate"), stdin="\n".join(texts) + "\n") == [best.text for best in greedy]
+@pytest.mark.parametrize("name", ["translate", "local-m", "local-p"])
+def test_a_translator_writes_the_same_text(name, folders, exports):
+    texts = ["the red dress is old", "", "a cat", "cat unheard of", "old old old old old old old", "a cat is " * 5]
+    greedy = Translator.load(folders[name]).translate(texts, beam=1)
+    assert run(exports(name), stdin="\n".join(texts) + "\n") == [best.text for best in greedy]
     assert len({best.text for best in greedy}) > 3
 
 

@@ -102,7 +102,7 @@ class Attention(nn.Module):
         if self.position is not None:
             keys = self.position.turn(keys, first)
         if self._picks():
-            # Short reaches pick rows at every look: they are laid out for that once.
+            # Short reaches may pick rows at every look: they are laid out for that once.
             keys, values = keys.contiguous(), values.contiguous()
         return Memory(keys, values, mask, None if self.coverage is None else self.coverage.fertility(real))
 
@@ -319,11 +319,11 @@ class Attention(nn.Module):
     def _look_around(
         self, query: Float[Tensor, "B T D"], queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool
     ) -> _Looked:
-        """Look at each query's own window: its keys are gathered, and the rest is never computed."""
+        """Look at each query's own window: its keys are gathered, and the rest is never computed (of long sources)."""
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
-        window = self.reach.window(query, memory.mask, carry.position)
-        if window.sees_all:
+        window = self.reach.window(query, memory.mask, carry.position, self.score.windows)
+        if window.whole:
             return self._look_through(queries, memory, window)
         positions, allowed, factor = window[:3]
         # (B T) H N K: each query is a sentence of its own, with a short memory of its own.
@@ -362,7 +362,7 @@ class Attention(nn.Module):
         return _Looked(context, weights, focused._replace(weights=weights, chances=chances))
 
     def _picks(self) -> bool:
-        """Whether queries look at keys and values that are picked for them."""
+        """Whether queries may look at keys and values that are picked for them."""
         return isinstance(self.reach, LocalReach) or type(self.reach).blocks is not Reach.blocks
 
     def _fusible(self) -> bool:

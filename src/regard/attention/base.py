@@ -105,6 +105,8 @@ class Score(nn.Module, ABC):
     """Whether it has a meaning where a sequence looks at itself."""
     reads_states: ClassVar[bool] = True
     """Whether its keys depend on the states, and not on their places alone."""
+    windows: ClassVar[int] = 3
+    """A source that holds up to so many windows is scored whole in less time than it takes to pick keys from it."""
     key_width: int
     """Width of the keys it makes."""
 
@@ -183,7 +185,7 @@ class Window(NamedTuple):
     allowed: Bool[Tensor, "B T N"]
     factor: Float[Tensor, "B T N"] | None = None
     """What the weights are multiplied by, once they are normalised."""
-    sees_all: bool = False
+    whole: bool = False
     """Whether these are all places of the source, in their order, for every query."""
 
 
@@ -194,8 +196,11 @@ class LocalReach(Reach):
     of_another = True
 
     @abstractmethod
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
-        """Find the window of each query; the query is the whole one, before it is split into heads."""
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
+        """Find the window of each query; the query is the whole one, before it is split into heads.
+
+        It is all of a source that holds up to so many `windows`.
+        """
 
 
 class Focused(NamedTuple):

@@ -76,7 +76,9 @@ def _told(
     members = len(decoder.members) if isinstance(decoder, EnsembleDecoder) else 1
     one = decoder.alone(state, *every[:1].unbind(dim=1))
     size = members * logits.shape[1] + sum(leaf.numel() for leaf in leaves(one))
-    for rows, places in (some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS[told.device.type] // size))):
+    for rows, places in (
+        some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS.get(told.device.type, NUMBERS["cpu"]) // size))
+    ):
         step = decoder.step(before[rows], decoder.alone(state, rows, places), look=False)
         told[rows, places] = _log_probs(step.logits, written[rows])
     return told

@@ -5,9 +5,6 @@ import torch
 from regard.attention.base import LocalReach, Sizes, Window, reaches
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
-FEW = 3
-"""Windows that a source may hold for it to be looked at whole: to pick keys takes longer than to multiply by them."""
-
 
 @reaches.register("local-m")
 class LocalM(LocalReach):
@@ -15,9 +12,9 @@ class LocalM(LocalReach):
 
     .. math:: p_t = t \qquad R_t = \{s : |s - p_t| \le D\}
 
-    `D` is `model.attention.window`. Costs `T·D`, however long the source is; one of up to three windows is looked at
-    whole, which takes less time than to pick from it (coverage, which tells every key how much it was looked at, adds
-    `T·S`). Differs from the paper: where the target
+    `D` is `model.attention.window`. Costs `T·D`, however long the source is; one of up to three windows (of one, if the
+    score has a hidden layer) is looked at whole, which takes less time than to pick from it. Coverage, which tells
+    every key how much it was looked at, adds `T·S`. Differs from the paper: where the target
     is longer than the source, `p_t` stays at the source's last position, so that there is always something to see.
     """
 
@@ -25,32 +22,33 @@ class LocalM(LocalReach):
         super().__init__(sizes)
         self.width = sizes.window
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
         """The places around the query's own."""
         at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         centre = torch.minimum(at[None], last.clamp(min=0))[..., None]
-        return around(centre, self.width, mask)[0]
+        return around(centre, self.width, mask, windows)[0]
 
 
 def around(
-    centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"]
+    centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"], windows: int
 ) -> tuple[Window, Float[Tensor, "B T N"] | Int[Tensor, "B T N"]]:
     """Return the window of `width` on either side of a centre, and how far from that each of its places is.
 
     It is moved to lie within the mask, so that no place is picked that there is not, and none twice. Sources of up to
-    `FEW` windows are not worth picking from: they are taken whole. What comes in by either is not allowed.
+    so many `windows` are not worth picking from: they are taken whole. What comes in by either is not allowed.
     """
     size, device = mask.shape[1], mask.device
-    whole = not torch.compiler.is_exporting() and size <= FEW * (2 * width + 1)
+    whole = not torch.compiler.is_exporting() and size <= windows * (2 * width + 1)
     if whole:
         positions = torch.arange(size, device=device).expand(*centre.shape[:2], -1)
         real = mask[:, None]
     else:
         # While a graph is exported the size is a symbol: `min` keeps it one only where torch has replaced it.
         number: int = torch.sym_min(2 * width + 1, size)  # type: ignore[no-untyped-call]
-        start = torch.ceil(centre.detach() - width).long()
+        start = centre.detach() - width
+        start = torch.ceil(start).long() if start.is_floating_point() else start  # ONNX rounds no integers
         positions = start.clamp(0, size - number) + torch.arange(number, device=device)
         real = mask[torch.arange(mask.shape[0], device=device)[:, None, None], positions]
     away = positions - centre
-    return Window(positions, real & (away.detach().abs() <= width), sees_all=whole), away
+    return Window(positions, real & (away.detach().abs() <= width), whole=whole), away

@@ -21,7 +21,7 @@ class LocalP(LocalReach):
 
     `S` is the row's real length, `D` is `model.attention.window`. Where the window ends has no gradient; it is the
     Gaussian that teaches `v` and `W_p`. As in the paper, the weights are not normalised again: their sum is below one.
-    Costs `T·D`, however long the source is; one of up to three windows is looked at whole, as with local-m.
+    Costs `T·D`, however long the source is; a short one is looked at whole, as with local-m.
     Differs from the paper: positions count from 0; all heads share one centre; and what is learnt is `v`, the paper's
     `v_p` times the root of the state's width `Q`. That changes nothing that can be learnt, but how: a step of Adam
     moves every weight by the rate. The sum over `v_p` moved by all of them at once, and within a hundred steps every
@@ -35,12 +35,12 @@ class LocalP(LocalReach):
         self.W_p = nn.Linear(width, width, bias=False)
         self.v = nn.Linear(width, 1, bias=False)
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
         """The places around the predicted one, and the Gaussian."""
         told = self.v(torch.tanh(self.W_p(query)))
         # In float32 at least: half precision does not know one position from the next.
         exact = torch.promote_types(told.dtype, torch.float32)
         centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact) / math.sqrt(self.v.in_features))
-        window, away = around(centre, self.width, mask)
+        window, away = around(centre, self.width, mask, windows)
         factor = torch.exp(away.square() * (-0.5 / (self.width / 2) ** 2))
         return window._replace(factor=factor.to(told.dtype))

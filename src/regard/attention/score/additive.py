@@ -17,6 +17,8 @@ class HiddenLayer(Score):
     Where there is a fused kernel, it computes the same without the hidden layer of all pairs ever being held.
     """
 
+    windows = 1  # each further pair costs a hidden layer
+
     @abstractmethod
     def units(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T A"]:
         """Compute what the query gives to each unit, `q_i`."""
