@@ -417,7 +417,7 @@ def local(name, score="dot", w=W, heads=1):
 def pair(request, monkeypatch):
     """Looked at in windows that are picked, however short the source is, or whole where it is short."""
     for kind in (Score, HiddenLayer):
-        monkeypatch.setattr(kind, "windows", request.param)
+        monkeypatch.setattr(kind, "whole_windows", request.param)
     generator = torch.Generator().manual_seed(2)
     query = torch.randn(BL, TL, QL, generator=generator, dtype=torch.float64)
     states = torch.randn(BL, SL, QL, generator=generator, dtype=torch.float64)
@@ -542,7 +542,7 @@ def test_what_lies_outside_a_local_window_is_never_touched(name, pair):
     memory = look.remember(states, mask)
     step = query[:1, 2:3]
     clean = look(step, Memory(*(part[:1] for part in memory[:3])), Carry(2))
-    window = look.reach.window(step, mask[:1], 2, look.score.windows)
+    window = look.reach.window(step, mask[:1], 2, look.score.whole_windows)
     hidden = torch.ones(SL, dtype=torch.bool)
     hidden[window.positions.flatten().clamp(0, SL - 1)] = False
     assert hidden.sum() >= SL - 3
@@ -565,7 +565,7 @@ def test_a_local_window_picks_places_that_there_are_and_each_of_them_once(name, 
         "regard.attention.attention.pick", lambda rows, index: gathered.append(index) or pick(rows, index)
     )
     look(query, look.remember(states, mask))
-    worth = look.score.windows * (2 * w + 1) < SL
+    worth = look.score.whole_windows * (2 * w + 1) < SL
     assert [tuple(index.shape) for index in gathered] == [(BL, TL, picked)] * 2 * worth  # of keys, and of values
     for index in gathered:
         assert index.min() >= 0

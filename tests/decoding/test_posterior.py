@@ -101,7 +101,7 @@ def test_what_is_told_is_the_equation(translator, monkeypatch):
     )
     for numbers in (400, 1):
         asked.clear()
-        monkeypatch.setitem(posterior.NUMBERS, "cpu", numbers)
+        monkeypatch.setattr(posterior, "NUMBERS", numbers)
         for (log_probs, weights), (again, same) in zip(told, explain(decoder, encoded, targets), strict=True):
             assert again == log_probs
             torch.testing.assert_close(same, weights, rtol=1e-4, atol=1e-7)

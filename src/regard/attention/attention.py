@@ -319,10 +319,10 @@ class Attention(nn.Module):
     def _look_around(
         self, query: Float[Tensor, "B T D"], queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool
     ) -> _Looked:
-        """Look at each query's own window: its keys are gathered, and the rest is never computed (of long sources)."""
+        """Look at each query's own window: the keys of a long source are picked for it, and the rest never computed."""
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
-        window = self.reach.window(query, memory.mask, carry.position, self.score.windows)
+        window = self.reach.window(query, memory.mask, carry.position, self.score.whole_windows)
         if window.whole:
             return self._look_through(queries, memory, window)
         positions, allowed, factor = window[:3]

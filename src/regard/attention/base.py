@@ -105,8 +105,8 @@ class Score(nn.Module, ABC):
     """Whether it has a meaning where a sequence looks at itself."""
     reads_states: ClassVar[bool] = True
     """Whether its keys depend on the states, and not on their places alone."""
-    windows: ClassVar[int] = 3
-    """A source that holds up to so many windows is scored whole in less time than it takes to pick keys from it."""
+    whole_windows: ClassVar[int] = 3
+    """Up to so many windows of a local reach, a source is scored whole in less time than keys are picked from it."""
     key_width: int
     """Width of the keys it makes."""
 
@@ -196,10 +196,10 @@ class LocalReach(Reach):
     of_another = True
 
     @abstractmethod
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, most: int) -> Window:
         """Find the window of each query; the query is the whole one, before it is split into heads.
 
-        It is all of a source that holds up to so many `windows`.
+        Of a source that is no longer than `most` windows it is all.
         """
 
 

@@ -20,8 +20,8 @@ from regard.errors import ModelError
 from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
 
-NUMBERS = {"cpu": 1 << 25, "cuda": 1 << 28}
-"""Logits and states that are there at a time, by device: a step for each place makes many."""
+NUMBERS = 1 << 25
+"""Logits and states that are there at a time: a step for each place makes many."""
 
 
 def explain(
@@ -76,9 +76,7 @@ def _told(
     members = len(decoder.members) if isinstance(decoder, EnsembleDecoder) else 1
     one = decoder.alone(state, *every[:1].unbind(dim=1))
     size = members * logits.shape[1] + sum(leaf.numel() for leaf in leaves(one))
-    for rows, places in (
-        some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS.get(told.device.type, NUMBERS["cpu"]) // size))
-    ):
+    for rows, places in (some.unbind(dim=1) for some in torch.split(every, max(1, NUMBERS // size))):
         step = decoder.step(before[rows], decoder.alone(state, rows, places), look=False)
         told[rows, places] = _log_probs(step.logits, written[rows])
     return told

@@ -22,24 +22,24 @@ class LocalM(LocalReach):
         super().__init__(sizes)
         self.width = sizes.window
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, most: int) -> Window:
         """The places around the query's own."""
         at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         centre = torch.minimum(at[None], last.clamp(min=0))[..., None]
-        return around(centre, self.width, mask, windows)[0]
+        return around(centre, self.width, mask, most)[0]
 
 
 def around(
-    centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"], windows: int
+    centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"], most: int
 ) -> tuple[Window, Float[Tensor, "B T N"] | Int[Tensor, "B T N"]]:
     """Return the window of `width` on either side of a centre, and how far from that each of its places is.
 
     It is moved to lie within the mask, so that no place is picked that there is not, and none twice. Sources of up to
-    so many `windows` are not worth picking from: they are taken whole. What comes in by either is not allowed.
+    `most` windows are not worth picking from: they are taken whole. What comes in by either is not allowed.
     """
     size, device = mask.shape[1], mask.device
-    whole = not torch.compiler.is_exporting() and size <= windows * (2 * width + 1)
+    whole = not torch.compiler.is_exporting() and size <= most * (2 * width + 1)
     if whole:
         positions = torch.arange(size, device=device).expand(*centre.shape[:2], -1)
         real = mask[:, None]

@@ -35,12 +35,12 @@ class LocalP(LocalReach):
         self.W_p = nn.Linear(width, width, bias=False)
         self.v = nn.Linear(width, 1, bias=False)
 
-    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, windows: int) -> Window:
+    def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, most: int) -> Window:
         """The places around the predicted one, and the Gaussian."""
         told = self.v(torch.tanh(self.W_p(query)))
         # In float32 at least: half precision does not know one position from the next.
         exact = torch.promote_types(told.dtype, torch.float32)
         centre = mask.sum(dim=1)[:, None, None] * torch.sigmoid(told.to(exact) / math.sqrt(self.v.in_features))
-        window, away = around(centre, self.width, mask, windows)
+        window, away = around(centre, self.width, mask, most)
         factor = torch.exp(away.square() * (-0.5 / (self.width / 2) ** 2))
         return window._replace(factor=factor.to(told.dtype))

@@ -17,7 +17,7 @@ class HiddenLayer(Score):
     Where there is a fused kernel, it computes the same without the hidden layer of all pairs ever being held.
     """
 
-    windows = 1  # each further pair costs a hidden layer
+    whole_windows = 1  # each further pair costs a hidden layer
 
     @abstractmethod
     def units(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T A"]:
