@@ -30,7 +30,7 @@ class TokenizerConfig:
     """How text becomes tokens."""
 
     kind: str = "bpe"
-    """bpe, unigram, characters or words."""
+    """bpe, unigram, characters, words, or spelled (frequent words whole, all others letter by letter)."""
     vocabulary: int = 8000
     """Most entries that a vocabulary may have."""
     joint: bool = True

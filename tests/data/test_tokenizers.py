@@ -182,7 +182,7 @@ class TestTraining:
         assert tokenizer.pieces(range(7)) == [*MARKS, "a", "b", "c"]
 
     def test_rare_words_are_forgotten_before_memory_is_full(self, monkeypatch):
-        monkeypatch.setattr("regard.data.tokenizers.plain._MOST_COUNTED", 10)
+        monkeypatch.setattr("regard.data.tokenizers.plain.MOST_COUNTED", 10)
         corpus = [Pair(f"often word{i}", f"often term{i}") for i in range(50)]
         assert trained("words", vocabulary=5, corpus=corpus).source.pieces([4]) == ["often"]
 

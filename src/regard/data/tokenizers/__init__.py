@@ -14,6 +14,7 @@ from regard.data.pair import Pair
 from regard.data.tagged import TaggedCorpora
 from regard.data.tokenizers.base import Learned, Tokenizer, kinds
 from regard.data.tokenizers.plain import Characters, Words
+from regard.data.tokenizers.spelled import Spelled
 from regard.data.tokenizers.subwords import BytePairs, Subwords, Unigram
 from regard.data.tokenizers.tagged import Tagged, has_tag
 from regard.data.vocabulary import MARKS, tag_mark
@@ -23,6 +24,7 @@ from regard.files import write_atomically
 __all__ = [
     "BytePairs",
     "Characters",
+    "Spelled",
     "Tagged",
     "Tokenizer",
     "Tokenizers",

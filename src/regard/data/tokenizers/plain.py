@@ -10,7 +10,7 @@ from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.data.vocabulary import MARKS, UNK
 from regard.errors import DataError
 
-_MOST_COUNTED: Final = 1_000_000
+MOST_COUNTED: Final = 1_000_000
 """Different units counted at once: beyond, the rarest are forgotten, so that a huge corpus does not fill the memory."""
 
 
@@ -61,15 +61,16 @@ class Plain(Learned):
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(cls.split(text))
-            if len(counts) > _MOST_COUNTED:
-                counts = Counter(dict(sorted(counts.items(), key=_rank)[: _MOST_COUNTED // 2]))
+            if len(counts) > MOST_COUNTED:
+                counts = Counter(dict(sorted(counts.items(), key=rank)[: MOST_COUNTED // 2]))
         if not counts:
             raise DataError("There is no text to learn a vocabulary from.")
-        commonest = sorted(counts.items(), key=_rank)[: vocabulary - len(MARKS)]
+        commonest = sorted(counts.items(), key=rank)[: vocabulary - len(MARKS)]
         return cls(unit for unit, _ in commonest)
 
 
-def _rank(counted: tuple[str, int]) -> tuple[int, str]:
+def rank(counted: tuple[str, int]) -> tuple[int, str]:
+    """Sort the most frequent first, of equally frequent ones those that sort first."""
     unit, count = counted
     return -count, unit
 

@@ -1,0 +1,172 @@
+"""What a corpus is like, in numbers: how many pairs, how long, made of which words, how much of a target is copied.
+
+The plan of a training is made of these numbers alone (`regard.training.plan`).
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+from typing import Final
+
+from regard.data.pair import Pair
+
+SAMPLE: Final = 20_000
+"""Pairs that are looked at closely; of a larger corpus, a random part of this size."""
+COMPARED: Final = 1_000
+"""Pairs whose two sides are compared, character by character."""
+_LONGEST: Final = 2_000
+"""Characters of a text that are looked at closely."""
+_COMPARED_LONGEST: Final = 100
+_REMEMBERED: Final = 2_000_000
+"""Different sources that are counted exactly."""
+_UNSPACED: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""Scripts written without spaces between words, as names of Unicode characters begin."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sources, or the targets."""
+
+    characters: float
+    """Of a text, on average."""
+    longest: int
+    """Characters of the longest text."""
+    words: float
+    """Of a text, on average; words are what white space separates."""
+    most_words: int
+    """Words of the text that has most."""
+    alphabet: int
+    """Different characters."""
+    types: int
+    """Different words."""
+    frequent: int
+    """Different words that are frequent: they stand in at least one text of 400, and at least 20 times."""
+    spelled: float
+    """Share of texts with at most one word that is not frequent: a lemma with its features, a pronunciation."""
+    units: float
+    """Of a text, on average: frequent words, and the characters of all others."""
+    unspaced: bool
+    """Whether it is mostly in a script without spaces between words."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A corpus in numbers."""
+
+    pairs: int
+    sources: int
+    """Different sources."""
+    ambiguous: float
+    """Share of the sources that have several different targets (in the part that is looked at closely)."""
+    identical: float
+    """Share of the pairs whose target is the source."""
+    copied: float
+    """Share of the targets' characters that stand in the source in the same order, on average."""
+    copied_words: float
+    """Share of the targets' words that stand in the source and have at least four characters, on average."""
+    paired: bool
+    """Whether there are sources at all."""
+    source: Side
+    target: Side
+
+
+def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
+    """Look at a corpus in one pass; the same corpus and seed give the same numbers."""
+    random, kept = Random(seed), list[Pair]()
+    known: set[int] = set()
+    longest, most_words, pairs, identical, paired = [0, 0], [0, 0], 0, 0, False
+    for pairs, pair in enumerate(corpus, start=1):  # noqa: B007 (the count is used below)
+        place = len(kept) if pairs <= SAMPLE else int(random.random() * pairs)
+        if place < SAMPLE:
+            kept[place : place + 1] = [Pair(pair.source[:_LONGEST], pair.target[:_LONGEST])]
+        if len(known) < _REMEMBERED:
+            known.add(_stand_for(pair.source))
+        for side, text in enumerate((pair.source, pair.target)):
+            if len(text) > longest[side]:
+                longest[side] = len(text)
+            if len(text) > 2 * most_words[side]:  # else it cannot have more words
+                most_words[side] = max(most_words[side], len(text.split()))
+        identical += pair.source == pair.target
+        paired = paired or bool(pair.source)
+    compared = kept[:COMPARED]
+    return Survey(
+        pairs=pairs,
+        sources=len(known),
+        ambiguous=_ambiguous(kept),
+        identical=identical / max(pairs, 1),
+        copied=_mean([_copied(pair) for pair in compared]),
+        copied_words=_mean([_copied_words(pair) for pair in compared]),
+        paired=paired,
+        source=_side([pair.source for pair in kept], longest[0], most_words[0]),
+        target=_side([pair.target for pair in kept], longest[1], most_words[1]),
+    )
+
+
+def frequent_words(counts: Counter[str], texts: int) -> set[str]:
+    """Return the words that stand in at least one text of 400, on average, and at least 20 times (of few texts: 5)."""
+    least = max(min(20, max(5, texts // 50)), texts // 400)
+    return {word for word, count in counts.items() if count >= least}
+
+
+def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
+    words = [text.split() for text in texts]
+    counts = Counter(word for text in words for word in text)
+    frequent, letters = frequent_words(counts, len(texts)), Counter[str]()
+    for word, count in counts.items():
+        for character in word:
+            letters[character] += count
+    rare = [sum(word not in frequent for word in text) for text in words]
+    units = [sum(1 if word in frequent else len(word) + 1 for word in text) for text in words]
+    unspaced = sum(count for character, count in letters.items() if _is_unspaced(character))
+    return Side(
+        characters=_mean([len(text) for text in texts]),
+        longest=longest,
+        words=_mean([len(text) for text in words]),
+        most_words=most_words,
+        alphabet=len(letters),
+        types=len(counts),
+        frequent=len(frequent),
+        spelled=_mean([number <= 1 for number in rare]),
+        units=_mean(units),
+        unspaced=unspaced > 0.3 * letters.total(),
+    )
+
+
+def _is_unspaced(character: str) -> bool:
+    return character > "\u0e00" and unicodedata.name(character, "").startswith(_UNSPACED)
+
+
+def _stand_for(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _ambiguous(pairs: Sequence[Pair]) -> float:
+    targets: dict[str, set[str]] = {}
+    for pair in pairs:
+        targets.setdefault(pair.source, set()).add(pair.target)
+    return _mean([len(found) > 1 for found in targets.values()])
+
+
+def _copied(pair: Pair) -> float:
+    """Return the longest common subsequence over the length of the target."""
+    source, target = pair.source[:_COMPARED_LONGEST], pair.target[:_COMPARED_LONGEST]
+    row = [0] * (len(source) + 1)
+    for character in target:
+        corner = 0
+        for place, other in enumerate(source, start=1):
+            above = row[place]
+            row[place] = corner + 1 if character == other else max(above, row[place - 1])
+            corner = above
+    return row[-1] / max(len(target), 1)
+
+
+def _copied_words(pair: Pair) -> float:
+    source, target = set(pair.source.split()), pair.target.split()
+    return sum(len(word) >= 4 and word in source for word in target) / max(len(target), 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
