@@ -103,9 +103,9 @@ def list_words(folder: Path) -> None:
 
 
 def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:
-    """Raise `max_ratio` where more than one pair in a hundred has a longer target than it allows."""
+    """Raise `max_ratio` where more than one pair in a thousand has a longer target than it allows."""
     ratios = (cache.target_lengths - SPARE) / np.maximum(cache.source_lengths, 1)
-    needed = math.ceil(10 * float(np.quantile(ratios, 0.99))) / 10
+    needed = math.ceil(10 * float(np.quantile(ratios, 0.999))) / 10
     return replace(decoding, max_ratio=max(decoding.max_ratio, needed))
 
 
