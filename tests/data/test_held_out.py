@@ -74,6 +74,11 @@ class TestLaws:
         _, held_out = split([Pair(f"s{n}", "t") for n in range(different)], count, seed)
         assert len(held_out) == min(count, different // PART)
 
+    def test_only_a_few_sources_are_in_memory(self):
+        pairs = [Pair(f"s{n % 500}", "t") for n in range(1_000)]
+        total, counts = Selection([], 2, 1)._candidates(pairs, 10)
+        assert (total, len(counts), set(counts.values())) == (1_000, 10, {2})
+
     def test_seeds_hold_different_parts_out(self):
         pairs = [Pair(f"s{n}", "t") for n in range(100)]
         assert len({tuple(split(pairs, 5, seed)[1]) for seed in range(20)}) == 20
