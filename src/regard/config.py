@@ -15,6 +15,10 @@ class DataConfig:
     fashion-mnist, a folder, an .npz file of regions; a captions file may follow), or an embedded name."""
     valid: tuple[str, ...] = ()
     """Validation corpus, in the same forms; for an embedded corpus its held-out part is the default."""
+    held_out: int = 0
+    """Sources of the training corpus to hold out for validation, at most a fifth of the different ones; 0 for none."""
+    mixed: tuple[str, ...] = ()
+    """Several training corpora instead of one, each CORPUS or CORPUS*WEIGHT: how often an epoch has each pair."""
     tagged: tuple[str, ...] = ()
     """Several training corpora instead of one, each TAG=CORPUS (de=train.en,train.de): the tag tells what to write."""
     valid_tagged: tuple[str, ...] = ()

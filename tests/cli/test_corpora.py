@@ -6,6 +6,7 @@ import pytest
 
 from regard.data.pair import Pair
 from regard.decoding.translator import Translator
+from regard.settings import read_toml
 
 SMALL = (
     *("--set", "model.embedding=5", "--set", "model.encoder.width=7", "--set", "model.decoder.width=11"),
@@ -62,6 +63,90 @@ class TestTags:
         assert refused("train", "--tagged", "de=copy", "--data", "copy", "--out", "m") == (
             "data.train and data.tagged are both given: give either one corpus or several with tags."
         )
+
+
+class TestSeveral:
+    @pytest.fixture(autouse=True)
+    def files(self, here):
+        for name, count in (("a.tsv", 12), ("x*2", 8)):
+            (here / name).write_text("".join(f"{name[0]}{n} na\tba\n" for n in range(count)))
+        (here / "p.en").write_text("na\nna ba\n")
+        (here / "p.de").write_text("ba\nba na\n")
+
+    @pytest.mark.parametrize(
+        ("given", "train", "mixed"),
+        [
+            (["a.tsv"], ("a.tsv",), ()),
+            (["p.en, p.de"], ("p.en", "p.de"), ()),
+            (["x*2"], ("x*2",), ()),
+            (["a.tsv*2"], (), ("a.tsv*2",)),
+            (["a.tsv", "p.en,p.de*0.5"], (), ("a.tsv", "p.en,p.de*0.5")),
+            (["x*2", "a.tsv"], (), ("x*2*1", "a.tsv")),
+            (["x*2*3", "a.tsv"], (), ("x*2*3", "a.tsv")),
+        ],
+    )
+    def test_what_is_given_is_trained_on(self, regard, here, given, train, mixed):
+        data = [part for one in given for part in ("--data", one)]
+        ran = regard("train", *data, "--out", "m", *SMALL, "--set", "tokenizer.kind=characters")
+        assert ran.code == 0, ran.err
+        chosen = read_toml(here / "m/config.toml").data
+        assert (chosen.train, chosen.mixed) == (train, mixed)
+        assert regard("train", *data, "--out", "m", "--resume").code == 0
+
+    def test_what_is_typed_goes_before_a_file(self, regard, here):
+        (here / "c.toml").write_text('[data]\ntrain = ["a.tsv"]\n')
+        few = ("--out", "m", "--overwrite", *SMALL, "--set", "tokenizer.kind=characters")
+        assert regard("train", "--config", "c.toml", "--data", "a.tsv*2", "--data", "p.en,p.de", *few).code == 0
+        assert read_toml(here / "m/config.toml").data.train == ()
+        assert regard("train", "--config", "m/config.toml", "--data", "a.tsv", *few).code == 0
+        assert read_toml(here / "m/config.toml").data.mixed == ()
+
+    def test_training_that_is_refused(self, refused):
+        assert refused("train", "--data", "a.tsv*0", "--out", "m") == (
+            "data.mixed: 'a.tsv*0' has the weight 0; it must be above 0 and at most 1,000. Leave out a corpus that is "
+            "not to be trained on."
+        )
+        for entry, message in (
+            ("a.tsv*many", "data.mixed: 'a.tsv*many' ends in 'many' after the *, which is no weight: "),
+            ("a.tsv*-2", "data.mixed: 'a.tsv*-2' ends in '-2' after the *, which is no weight: "),
+            ("b.tsv*2", "No file 'b.tsv'. Did you mean 'a.tsv'?"),
+        ):
+            assert refused("train", "--data", entry, "--out", "m").startswith(message)
+        both = ("--data", "a.tsv", "--data", "x*2")
+        assert refused("train", *both, "--source", "a", "--target", "b", "--out", "m") == (
+            "Give either --data or --source and --target, not both."
+        )
+        assert refused("train", *both, "--data", "-", "--out", "m") == (
+            "data.mixed: '-' is standard input, which goes alone: give a file."
+        )
+        assert refused("train", *both, "--tagged", "x=a.tsv", "--out", "m") == (
+            "data.tagged and data.mixed are both given: give one of them."
+        )
+
+    def test_a_part_is_held_out(self, regard, refused, here):
+        few = ("--out", "m", *SMALL, "--set", "tokenizer.kind=characters", "--set", "data.held_out=2")
+        ran = regard("train", "--data", "-", *few, stdin=(here / "a.tsv").read_bytes())
+        assert ran.code == 0, ran.err
+        assert ran.err.startswith("Held out 2 pairs of standard input for validation; to train on all, ")
+        assert "10 training pairs" in ran.err
+        assert "validation loss" in ran.err
+        found = regard("evaluate", "m", "--data", "m/cache/held_out.jsonl")
+        assert found.out.startswith("m/cache/held_out.jsonl: 2 sentences")
+        assert refused("train", "--data", "a.tsv", "--valid", "a.tsv", *few, "--overwrite") == (
+            "data.valid is a validation corpus, and data.held_out=2 takes another from the training corpus: leave one "
+            "of them out."
+        )
+
+    def test_compared(self, regard, here):
+        few = ("--steps", "1", "--out", "out", *SMALL[:-4], "--device", "cpu", "--set", "tokenizer.kind=characters")
+        held_out = ("--set", "data.held_out=2", "--test", "a.tsv")
+        data = ("--data", "a.tsv*2", "--data", "p.en,p.de")
+        ran = regard("compare", "--presets", "bahdanau2014-small", "--jobs", "0", *data, *held_out, *few)
+        assert ran.code == 0, ran.err
+        assert r"1 variant on a.tsv\*2 and p.en,p.de" in (here / "out/report.md").read_text()
+        assert (here / "out/models/bahdanau2014-small/cache/held_out.jsonl").is_file()
+        record = json.loads((here / "out/runs/bahdanau2014-small.json").read_text())
+        assert sorted(record["contents"]) == ["a.tsv", "p.de", "p.en"]
 
 
 class TestPlainText:

@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard as package
+from regard.data.corpus import open_corpus
+from regard.decoding.pairs import PairRows
+from regard.decoding.translation import nothing
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=9)
 
@@ -91,6 +94,69 @@ def test_n_best_are_numbered_by_line_and_sorted(regard, trained):
 )
 def test_refusals(refused, trained, given, message):
     assert refused("translate", trained, *given, stdin=b"the dog\n") == message
+
+
+class TestPairs:
+    TEXTS = ("the dog", "", "a red  cat ", "  ", "the dog")
+
+    def pairs(self, regard, model, *options, texts=TEXTS):
+        ran = regard("translate", model, "--pairs", "--beam", "4", *options, stdin="\n".join(texts).encode())
+        assert ran.code == 0, ran.err
+        return [line.split("\t") for line in ran.lines], ran.err
+
+    def test_what_was_read_beside_what_was_written(self, regard, trained, here):
+        best = regard("translate", trained, "--beam", "4", stdin="\n".join(self.TEXTS).encode()).lines
+        expected = [[text, line] for text, line in zip(self.TEXTS, best, strict=True) if text.strip()]
+        found, told = self.pairs(regard, trained)
+        assert found == expected
+        assert told == "regard: 2 lines are left out: empty, or with an empty translation.\n"
+        turned, _ = self.pairs(regard, trained, "--reverse")
+        assert turned == [pair[::-1] for pair in expected]
+        assert self.pairs(regard, trained, "--tag", "<bt>")[0] == [[f"<bt> {text}", line] for text, line in expected]
+        tagged, _ = self.pairs(regard, trained, "--reverse", "--tag", "<bt>")
+        assert tagged == [[f"<bt> {line}", text] for text, line in expected]
+        # It is a corpus as it is.
+        (here / "made.tsv").write_text("".join("\t".join(pair) + "\n" for pair in tagged))
+        assert [list(map(str, (pair.source, pair.target))) for pair in open_corpus(["made.tsv"])] == tagged
+        assert self.pairs(regard, trained, texts=["the dog", "", "a cat"])[1].startswith("regard: 1 line is left out: ")
+        assert self.pairs(regard, trained, texts=["the dog"])[1] == ""
+
+    def test_several_of_each(self, regard, trained):
+        listed = regard("translate", trained, "--beam", "4", "--n-best", "4", stdin=b"the dog\na cat\n").lines
+        found, _ = self.pairs(regard, trained, "--n-best", "4", texts=["the dog", "a cat"])
+        texts = {"1": "the dog", "2": "a cat"}
+        expected = [(texts[number], text) for number, _, text in (line.split("\t") for line in listed)]
+        assert [tuple(pair) for pair in found] == list(dict.fromkeys(expected))
+
+    def test_no_pair_has_an_empty_side(self):
+        rows = PairRows(reverse=True)
+        translation = nothing()
+        assert list(rows.rows("a text", translation)) == []
+        assert list(rows.rows(" ", replace(translation, text="b"))) == []
+        assert list(rows.rows("a", replace(translation, text="b\tc", n_best=[translation]))) == ["b c\ta"]
+        assert rows.left_out == 2
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (("--reverse",), "--reverse is for --pairs: give both, or leave it out."),
+            (("--tag", "bt"), "--tag is for --pairs: give both, or leave it out."),
+            (("--pairs", "--tag", "a b"), "The tag 'a b' must be one word, such as <bt>: leave out its white space."),
+            (("--pairs", "--tag", " bt"), "The tag ' bt' must be one word, such as <bt>: leave out its white space."),
+            (
+                ("--pairs",),
+                "Line 2 of the input has a tab, which parts the texts of a pair: give texts alone, such as one "
+                "column of a TSV file (cut -f 1).",
+            ),
+        ],
+    )
+    def test_refused(self, refused, trained, given, message):
+        assert refused("translate", trained, *given, stdin=b"the dog\na\tb\n") == message
+
+    def test_a_language_model_has_no_pairs(self, refused, language_model):
+        assert refused("translate", language_model, "--pairs", stdin=b"the dog\n") == (
+            f"{language_model} is a language model, which continues texts: --pairs needs one that translates."
+        )
 
 
 def test_in_python_it_is_the_same(regard, trained):

@@ -100,8 +100,8 @@ def test_a_budget_of_the_command_line_goes_before_that_of_a_variant():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dta = 1", "Unknown key 'dta'. Did you mean 'data'? There are: baseline, data, epochs, minutes, seeds, "
-                    "sentences, set, steps, tagged, test, test_tagged, valid, valid_tagged, variant."),
+        ("dta = 1", "Unknown key 'dta'. Did you mean 'data'? There are: baseline, data, epochs, minutes, mixed, "
+                    "seeds, sentences, set, steps, tagged, test, test_tagged, valid, valid_tagged, variant."),
         ("steps = 'many'", "steps wants a whole number, got 'many'."),
         ("seeds = [1.5]", "seeds wants a whole number, got 1.5."),
         ("variant = 3", "variants are written as [[variant]], one for each."),

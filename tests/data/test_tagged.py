@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from regard.config import DataConfig, TokenizerConfig
 from regard.data.cache import TokenCache
+from regard.data.configured import open_data
 from regard.data.corpus import for_model
 from regard.data.pair import Pair
-from regard.data.tagged import check_tagged, open_data, open_tagged
+from regard.data.tagged import check_tagged, open_tagged
 from regard.data.tokenizers import Tokenizers, Words, kinds, train_tokenizers
 from regard.data.tokenizers.tagged import Tagged, has_tag, without_tag
 from regard.data.vocabulary import EOS, PAD, UNK

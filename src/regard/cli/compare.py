@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from regard.cli.completion import assignments, devices, several_presets
-from regard.cli.options import Alignment, Data, Source, Tagged, Target, ValidTagged, check_at_least, corpus_parts
+from regard.cli.options import (
+    Alignment,
+    SeveralData,
+    Source,
+    Tagged,
+    Target,
+    ValidTagged,
+    check_at_least,
+    corpus_parts,
+    training_parts,
+)
 from regard.errors import ConfigError, DataError
 
 
@@ -29,7 +39,7 @@ def compare(
     variants: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A TOML file that lists variants; options go before it.")
     ] = None,
-    data: Data = None,
+    data: SeveralData = None,
     source: Source = None,
     target: Target = None,
     alignment: Alignment = None,
@@ -117,8 +127,10 @@ def compare(
         raise ConfigError(f"--minutes is {minutes:g}; it must be above 0.")
     if presets is not None and variants is not None:
         raise ConfigError("Give either --presets or --variants, not both: each lists what to compare.")
+    train_parts, mixed = training_parts(data, source, target, alignment)
     given = {
-        "data": corpus_parts(data, source, target, alignment=alignment),
+        "data": train_parts,
+        "mixed": mixed,
         "valid": corpus_parts(valid, valid_source, valid_target, "valid"),
         "test": corpus_parts(test, test_source, test_target, "test", test_alignment),
         "tagged": tuple(tagged or ()),

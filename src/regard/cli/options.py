@@ -47,6 +47,15 @@ Data = Annotated[
     str | None,
     typer.Option(metavar="CORPUS", help="A .tsv, .jsonl or .txt file (also .gz, .xz), - for stdin, an embedded name."),
 ]
+SeveralData = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        metavar="CORPUS[*WEIGHT]",
+        help="A .tsv, .jsonl or .txt file (also .gz, .xz), FILE,FILE for parallel ones, - for stdin, an embedded name. "
+        "Repeatable: several are mixed, and *2 or *0.5 says how often an epoch has one.",
+    ),
+]
 Source = Annotated[str | None, typer.Option(metavar="FILE", help="The source side, one text a line.")]
 Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target side, line by line beside the source.")]
 Alignment = Annotated[
@@ -87,7 +96,7 @@ Tagged = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TAG=CORPUS",
-        help="Instead of --data: de=train.en,train.de or fr=pairs.tsv; the tag tells what to write. Repeatable.",
+        help="Instead of --data: de=train.en,train.de or fr=pairs.tsv*2; the tag tells what to write. Repeatable.",
     ),
 ]
 ValidTagged = Annotated[
@@ -110,6 +119,23 @@ def corpus_parts(
     if data is not None:
         return (data,)
     return tuple(part for part in (source, target, alignment) if part is not None)
+
+
+def training_parts(
+    data: list[str] | None, source: str | None, target: str | None, alignment: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what was given to train on: one corpus, or several to be mixed as data.mixed has them.
+
+    A file that is there is taken by its whole name where it is given alone, and in a mixture where its name has a *.
+    """
+    given = data or []
+    if len(given) < 2 and not any("*" in one and not os.path.lexists(one) for one in given):
+        parts = corpus_parts(given[0] if given else None, source, target, alignment=alignment)
+        if given and "," in given[0] and not os.path.lexists(given[0]):
+            parts = tuple(part.strip() for part in given[0].split(","))
+        return parts, ()
+    corpus_parts(given[0], source, target, alignment=alignment)  # what does not go together is refused
+    return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
 
 
 def search_options(own: DecodingConfig, changes: list[str] | None) -> DecodingConfig:

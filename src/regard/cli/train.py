@@ -7,7 +7,16 @@ import typer
 
 from regard import settings
 from regard.cli.completion import assignments, devices, preset_names
-from regard.cli.options import Alignment, Data, Source, Tagged, Target, ValidTagged, corpus_parts
+from regard.cli.options import (
+    Alignment,
+    SeveralData,
+    Source,
+    Tagged,
+    Target,
+    ValidTagged,
+    corpus_parts,
+    training_parts,
+)
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
 
@@ -16,7 +25,7 @@ PRESET = "bahdanau2014-small"
 
 def train(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The model folder to make.", show_default=False)],
-    data: Data = None,
+    data: SeveralData = None,
     source: Source = None,
     target: Target = None,
     alignment: Alignment = None,
@@ -68,6 +77,7 @@ def train(
     regard train --source train.en --target train.de \\
                  --valid-source val.en --valid-target val.de --out models/en-de
     regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
+    regard train --data own.tsv*2 --data web.tsv --out models/mixed
     regard train --from models/en-de --data medical.tsv --out models/medical
     regard train --preset captioner-small --data scenes:20000 --out models/see
     regard train --preset xu2015-soft --source photos --target said.tsv \\
@@ -76,11 +86,11 @@ def train(
     regard train --preset asker-small --data scenes --out models/ask
     regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
-    train_parts = corpus_parts(data, source, target, alignment=alignment)
+    train_parts, mixed = training_parts(data, source, target, alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
     chosen = _starting_point(out, preset, config, resume, from_)
     named = {
-        "data.train": list(train_parts) or None,
+        **({"data.train": list(train_parts), "data.mixed": list(mixed)} if train_parts or mixed else {}),
         "data.valid": list(valid_parts) or None,
         "data.tagged": tagged or None,
         "data.valid_tagged": valid_tagged or None,
@@ -93,7 +103,7 @@ def train(
         if value is not None:
             chosen = settings.assign(chosen, name, value)
     chosen = settings.override(chosen, set_ or [])
-    if not chosen.data.train and not chosen.data.tagged:
+    if not (chosen.data.train or chosen.data.mixed or chosen.data.tagged):
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."

@@ -15,6 +15,7 @@ from regard.config import Config, DataConfig
 from regard.data.alignments import told_counting
 from regard.data.captioned import captions_of
 from regard.data.embedded import corpora
+from regard.data.mixed import parse_mixed
 from regard.data.pictures import EMBEDDED, are_pictures
 from regard.data.tagged import parse_entry
 from regard.errors import DataError, TrainingError
@@ -139,9 +140,10 @@ def contents_of(data: DataConfig) -> dict[str, str]:
 
     Embedded corpora are no files, and of a folder of images only the captions are read here.
     """
-    tagged = [parse_entry(entry).parts for entry in (*data.tagged, *data.valid_tagged)]
+    several = [parse_entry(entry).parts for entry in (*data.tagged, *data.valid_tagged)]
+    several += [parse_mixed(entry).parts for entry in data.mixed]
     files: dict[str, Path] = {}
-    for parts in (data.train, data.valid, *tagged):
+    for parts in (data.train, data.valid, *several):
         if len(parts) == 1 and parts[0].partition(":")[0] in (*corpora, EMBEDDED):
             continue
         files |= {part: Path(told_counting(part).file) for part in parts}

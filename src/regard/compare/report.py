@@ -288,7 +288,7 @@ def _finite(value: Any) -> Any:
 
 def _data(findings: Findings) -> str:
     trained = [row.runs[0].record.job.config.data for row in findings.rows]
-    every = dict.fromkeys(" and ".join(data.train or data.tagged) for data in trained)
+    every = dict.fromkeys(" and ".join(data.train or data.mixed or data.tagged) for data in trained)
     return next(iter(every)) if len(every) == 1 else "data of their own"
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Config, DataConfig
+from regard.data.configured import entries_of
 from regard.data.corpus import Corpus, open_corpus
-from regard.data.embedded import corpora
 from regard.data.lines import STDIN
 from regard.data.pair import Pair
 from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, needed_by, open_pictures
-from regard.data.tagged import check_known, embedded, open_tagged, parse_entry
+from regard.data.tagged import check_known, embedded, open_tagged, own_part, parse_entry
 from regard.data.vocabulary import tag_mark
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
@@ -95,6 +95,8 @@ class Request:
     """Several corpora instead of `data`, each TAG=CORPUS; so are the next two."""
     valid_tagged: tuple[str, ...] = ()
     test_tagged: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
+    """Several corpora instead of `data`, each CORPUS or CORPUS*WEIGHT."""
 
 
 def read_request(path: Path) -> Request:
@@ -134,7 +136,8 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
             variants.append(Variant(name, override(override(chosen, request.set), entry.set)))
         except ConfigError as error:
             raise ConfigError(f"Variant {name!r}: {error}") from None
-    if not all(variant.config.data.train or variant.config.data.tagged for variant in variants):
+    every = [variant.config.data for variant in variants]
+    if not all(data.train or data.mixed or data.tagged for data in every):
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "or an embedded name (regard list corpora)."
@@ -211,11 +214,13 @@ def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
         raise DataError("--test-tagged has tags, but the training corpus has none: give --test instead.")
     if terms.test:
         return HeldOut(terms.test, "test")
-    if len({one.train for one in data}) > 1:
+    if len({(one.train, one.mixed) for one in data}) > 1:
         raise DataError("The variants are not trained on the same data: give a --test corpus to score all of them on.")
-    name = data[0].train[0].partition(":")[0] if len(data[0].train) == 1 else ""
-    if name in corpora or name == EMBEDDED:
-        return HeldOut((name,), "test")
+    embedded_ones = {own_part(entry.parts) for entry in entries_of(data[0])}
+    if len(embedded_ones) == 1 and (name := embedded_ones.pop()):
+        return HeldOut(name, "test")
+    if len(data[0].train) == 1 and data[0].train[0].partition(":")[0] == EMBEDDED:
+        return HeldOut((EMBEDDED,), "test")
     if are_pictures(data[0].train) and (own := held_out(data[0].train)):
         return HeldOut(own, "test")
     if data[0].valid and len({one.valid for one in data}) == 1:
@@ -275,12 +280,13 @@ def _check_budget(request: Request) -> None:
 def _on_terms(config: Config, request: Request) -> Config:
     """Give a configuration the common data and budget. A budget is spent whole: nothing stops before its end."""
     named = {
-        "train": request.data,
         "valid": request.valid,
         "tagged": request.tagged,
         "valid_tagged": request.valid_tagged,
     }
     given: dict[str, Any] = {f"data.{name}": list(parts) for name, parts in named.items() if parts}
+    if request.data or request.mixed:
+        given |= {"data.train": list(request.data), "data.mixed": list(request.mixed)}
     if request.steps or request.epochs or request.minutes:
         given["training.patience"] = 0
     if request.steps:
@@ -338,6 +344,8 @@ def merged(request: Request, given: Mapping[str, Any]) -> Request:
     if {"steps", "epochs", "minutes"} & chosen.keys():
         entries = tuple(replace(entry, set=_without_budget(entry.set)) for entry in request.variant)
         request = replace(request, variant=entries, set=_without_budget(request.set), steps=0, epochs=0, minutes=0.0)
+    if {"data", "mixed"} & chosen.keys():
+        request = replace(request, data=(), mixed=())
     typed = chosen.pop("set", ())
     entries = tuple(replace(entry, set=(*entry.set, *typed)) for entry in request.variant)
     return replace(request, variant=entries, **chosen)

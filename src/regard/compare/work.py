@@ -12,8 +12,8 @@ from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Plac
 from regard.compare.scoring import as_trained, score
 from regard.compare.variants import FOREVER, VALIDATIONS
 from regard.config import Config
+from regard.data.configured import open_data
 from regard.data.pictures import EMBEDDED
-from regard.data.tagged import open_data
 from regard.doctor import examine
 from regard.errors import RegardError, TrainingError
 from regard.files import digest
@@ -99,7 +99,8 @@ def steps_in(job: Job, folder: Path, say: Say) -> int:
     try:
         settings = replace(job.config.training, log_every=WINDOW, save_every=0, average="none")
         config = with_steps(replace(job.config, training=settings), TRIAL)
-        config = replace(config, data=replace(config.data, valid=_two_pairs(config, folder / "valid.jsonl")))
+        valid = _two_pairs(config, folder / "valid.jsonl")
+        config = replace(config, data=replace(config.data, valid=valid, held_out=0))
         config = replace(config, training=replace(config.training, validate_every=TRIAL))
         loop.train(config, folder / "model", reporter=Silent())
         records = [one for one in read_metrics(folder / "model" / trainer.METRICS) if "steps_per_second" in one]

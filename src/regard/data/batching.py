@@ -185,8 +185,8 @@ class BatchOrder:
     """Which pairs make up which batch of which epoch.
 
     A batch of B pairs whose longest text has L tokens, end mark included, has B·L <= batch_tokens; a pair that is
-    longer by itself is a batch of its own. Each epoch has every pair once. With `few_shapes`, L is counted as
-    `rounded`: the batches, filled up to `few_shape`, then come in few shapes.
+    longer by itself is a batch of its own. Each epoch has every pair once, or those that `draw` gives. With
+    `few_shapes`, L is counted as `rounded`: the batches, filled up to `few_shape`, then come in few shapes.
     """
 
     def __init__(
@@ -196,16 +196,26 @@ class BatchOrder:
         batch_tokens: int,
         seed: int,
         few_shapes: bool = False,
+        draw: Callable[[int], NDArray[np.int64]] | None = None,
     ) -> None:
+        """`draw` tells which pairs an epoch has: a pure function of its number."""
         self._lengths = np.stack((source_lengths, target_lengths)).astype(np.int32)
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._few_shapes = few_shapes
+        self._draw = draw
 
     @classmethod
-    def of(cls, cache: TokenCache, batch_tokens: int, seed: int, few_shapes: bool = False) -> "BatchOrder":
+    def of(
+        cls,
+        cache: TokenCache,
+        batch_tokens: int,
+        seed: int,
+        few_shapes: bool = False,
+        draw: Callable[[int], NDArray[np.int64]] | None = None,
+    ) -> "BatchOrder":
         """Order the pairs of a cache."""
-        return cls(cache.source_lengths, cache.target_lengths, batch_tokens, seed, few_shapes)
+        return cls(cache.source_lengths, cache.target_lengths, batch_tokens, seed, few_shapes, draw)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch, in order; each is rows of the cache.
@@ -213,7 +223,8 @@ class BatchOrder:
         Only raw random bits are drawn, which NumPy keeps the same from release to release.
         """
         random = np.random.PCG64([self._seed % 2**64, epoch])
-        order = _permutation(random, self._lengths.shape[1])
+        drawn = np.arange(self._lengths.shape[1]) if self._draw is None else self._draw(epoch)
+        order = drawn[_permutation(random, len(drawn))]
         batches: list[NDArray[np.int64]] = []
         for start in range(0, len(order), _WINDOW):
             window = order[start : start + _WINDOW]

@@ -11,9 +11,10 @@ import json
 import operator
 import os
 import shutil
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
@@ -55,6 +56,8 @@ class CacheIndex:
     """Pairs that were kept with the links of a gold alignment: none where links were not asked for."""
     links: int
     """How many links these have, in tokens."""
+    each: list[int] = field(default_factory=list)
+    """How many pairs were kept of each of several corpora, which lie one after the other; empty for one corpus."""
 
 
 class TokenCache:
@@ -217,18 +220,24 @@ def _append(path: Path, content: bytes) -> None:
 def _write(folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int, links: bool) -> None:
     origin = _origin(corpus, tokenizers, max_length, links)
     source, target, linked = (_Texts(folder, name) for name in (*_SIDES, "links"))
+    corpora = corpus.parts if isinstance(corpus, Corpus) else (corpus,)
+    each, coming = [0] * len(corpora), deque[int]()
     digest = blake2b(f"{tokenizers.fingerprint} {max_length}".encode(), digest_size=16)
     pairs = left_out = longest = aligned = 0
 
     def digested() -> Iterator[bytes]:
-        for message in messages(corpus, links):
-            digest.update(message)
-            yield message
+        for number, one in enumerate(corpora):
+            for message in messages(one, links):
+                digest.update(message)
+                coming.append(number)
+                yield message
 
     told = folder / "tokenizers"
     with closing(pack_all(digested(), tokenizers, max_length, links, told)) as batches:
         for packed in batches:
-            pairs += source.write(packed.source, packed.source_lengths)
+            kept = source.write(packed.source, packed.source_lengths)
+            pairs += kept
+            each[coming.popleft()] += kept
             target.write(packed.target, packed.target_lengths)
             linked.write(packed.links, packed.link_counts)
             counts = np.frombuffer(packed.counts, "<i8").tolist()
@@ -255,6 +264,7 @@ def _write(folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_len
         origin=origin,
         aligned=aligned,
         links=linked.count,
+        each=each if len(each) > 1 else [],
     )
     write_atomically(folder / INDEX, json.dumps(asdict(index), indent=2).encode() + b"\n")
 

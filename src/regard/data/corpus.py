@@ -37,6 +37,11 @@ class Corpus(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[Pair]: ...
 
+    @property
+    def parts(self) -> tuple["Corpus", ...]:
+        """The corpora that it is made of, in the order in which their pairs come; most are one."""
+        return (self,)
+
     @abstractmethod
     def identity(self) -> str:
         """Return what changes whenever the pairs may have changed, without reading them all."""
@@ -165,6 +170,12 @@ class Targets(Corpus):
     def __iter__(self) -> Iterator[Pair]:
         return (Pair("", pair.target) for pair in self._corpus)
 
+    @property
+    def parts(self) -> tuple[Corpus, ...]:
+        """The targets of each corpus that this one is made of."""
+        parts = self._corpus.parts
+        return (self,) if len(parts) == 1 else tuple(map(Targets, parts))
+
     def identity(self) -> str:
         """Tell this from the whole of the corpus."""
         return f"{type(self).__name__}\n{self._corpus.identity()}"
@@ -223,8 +234,9 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
 def for_model(corpus: Corpus, reads: bool) -> Corpus:
     """Return a corpus as a model takes it: pairs where it reads a source, the targets alone for a language model."""
     if reads and not corpus.paired:
+        name = next(part.name for part in corpus.parts if not part.paired)
         raise DataError(
-            f"{corpus.name} has one text a line, but this model needs pairs of source and target: give two parallel "
+            f"{name} has one text a line, but this model needs pairs of source and target: give two parallel "
             "files, or one .tsv or .jsonl file. Plain text is for language models (model.encoder.kind=none)."
         )
     if not reads and corpus.tags:

@@ -7,13 +7,15 @@ asked for too (zero-shot translation).
 
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from regard.config import DataConfig
 from regard.data.corpus import Corpus, open_corpus
 from regard.data.embedded import corpora
 from regard.data.lines import STDIN
+from regard.data.mixed import Entry, MixedCorpora, parse_mixed
 from regard.data.pair import Pair
 from regard.data.vocabulary import tag_mark
 from regard.errors import ConfigError, did_you_mean
@@ -21,37 +23,34 @@ from regard.errors import ConfigError, did_you_mean
 _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-class Entry(NamedTuple):
-    """What one `TAG=CORPUS` says."""
+class TaggedCorpora(MixedCorpora):
+    """All pairs of several corpora, one corpus after the other, each source with its corpus's tag before it."""
 
-    tag: str
-    parts: tuple[str, ...]
-
-
-class TaggedCorpora(Corpus):
-    """All pairs of several corpora, one corpus after the other, each source with its corpus's tag before it.
-
-    An alignment counts the words after the tag, which is none.
-    """
-
-    def __init__(self, tagged: Sequence[tuple[str, Corpus]]) -> None:
-        self._tagged = tuple(tagged)
-        self.name = ", ".join(f"{tag}={corpus.name}" for tag, corpus in tagged)
+    def __init__(self, tagged: Sequence[tuple[str, Corpus]], weights: Sequence[Fraction] = ()) -> None:
+        super().__init__([_Tagged(tag, corpus) for tag, corpus in tagged], weights)
         self.tags = tuple(dict.fromkeys(tag for tag, _ in tagged))
-        self.paired = all(corpus.paired for _, corpus in tagged)
-
-    def __iter__(self) -> Iterator[Pair]:
-        for tag, corpus in self._tagged:
-            for pair in corpus:
-                yield Pair(f"{tag_mark(tag)} {pair.source}", pair.target, pair.alignment)
+        self._untagged = [corpus for _, corpus in tagged]
 
     def untagged(self) -> "Untagged":
         """Return the pairs as they are in their corpora: vocabularies are learnt from these."""
-        return Untagged([corpus for _, corpus in self._tagged])
+        return Untagged(self._untagged)
+
+
+class _Tagged(Corpus):
+    """One corpus with a tag before its sources. An alignment counts the words after the tag, which is none."""
+
+    def __init__(self, tag: str, corpus: Corpus) -> None:
+        self._tag, self._corpus = tag, corpus
+        self.name = f"{tag}={corpus.name}"
+        self.paired = corpus.paired
+
+    def __iter__(self) -> Iterator[Pair]:
+        mark = tag_mark(self._tag)
+        return (Pair(f"{mark} {pair.source}", pair.target, pair.alignment) for pair in self._corpus)
 
     def identity(self) -> str:
-        """Take in the tags."""
-        return "\n".join(f"{tag}={corpus.identity()}" for tag, corpus in self._tagged)
+        """Take in the tag."""
+        return f"{self._tag}={self._corpus.identity()}"
 
 
 class Untagged:
@@ -65,44 +64,30 @@ class Untagged:
 
 
 def open_tagged(entries: Sequence[str], split: str = "train", seed: int = 1) -> TaggedCorpora:
-    """Open corpora given as `TAG=CORPUS`: `de=train.en,train.de`, `fr=pairs.tsv`, `fr=phrasebook:2000`.
+    """Open corpora given as `TAG=CORPUS`: `de=train.en,train.de`, `fr=pairs.tsv*2`, `fr=phrasebook:2000`.
 
-    A tag may come more than once. The files of a corpus are separated by commas.
+    A tag may come more than once. The files of a corpus are separated by commas, a weight may follow.
     """
     parsed = [parse_entry(entry) for entry in entries]
-    return TaggedCorpora([(entry.tag, open_corpus(entry.parts, split, seed)) for entry in parsed])
-
-
-def open_data(data: DataConfig, split: str, seed: int) -> Corpus | None:
-    """Open what the settings name as the corpus to train on (`train`) or to validate with (`valid`).
-
-    Embedded corpora bring a validation part of their own; None where there is nothing to validate with.
-    """
-    if split == "train":
-        return open_tagged(data.tagged, split, seed) if data.tagged else open_corpus(data.train, split, seed)
-    if data.tagged:
-        entries = data.valid_tagged or embedded(data.tagged)
-        return open_tagged(entries, split, seed) if entries else None
-    parts = data.valid or _held_out(data.train)
-    return open_corpus(parts, split, seed) if parts else None
+    opened = [(entry.tag, open_corpus(entry.parts, split, seed)) for entry in parsed]
+    return TaggedCorpora(opened, [entry.weight for entry in parsed])
 
 
 def embedded(entries: Sequence[str]) -> tuple[str, ...]:
     """Name those that are embedded corpora, which hold pairs out, without their sizes and splits."""
-    parsed = map(parse_entry, entries)
-    return tuple(f"{tag}={name}" for tag, parts in parsed for name in _held_out(parts))
+    return tuple(f"{entry.tag}={name}" for entry in map(parse_entry, entries) for name in own_part(entry.parts))
 
 
-def _held_out(parts: Sequence[str]) -> tuple[str, ...]:
+def own_part(parts: Sequence[str]) -> tuple[str, ...]:
     """Name an embedded corpus without its size and split; a corpus of files holds nothing out."""
-    name = parts[0].partition(":")[0]
-    return (name,) if len(parts) == 1 and name in corpora else ()
+    name = parts[0].partition(":")[0] if len(parts) == 1 else ""
+    return (name,) if name in corpora else ()
 
 
 def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
-    """Read one `TAG=CORPUS`."""
+    """Read one `TAG=CORPUS` or `TAG=CORPUS*WEIGHT`."""
     tag, equals, corpus = entry.partition("=")
-    parts = tuple(part.strip() for part in corpus.split(","))
+    parts = [part.strip() for part in corpus.split(",")]
     if not equals or not all(parts):
         raise ConfigError(
             f"{setting}: {entry!r} is not TAG=CORPUS, such as de=train.en,train.de or fr=pairs.tsv "
@@ -114,7 +99,7 @@ def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
         )
     if STDIN in parts:
         raise ConfigError(f"{setting}: {entry!r} is standard input, which goes alone: give a file.")
-    return Entry(tag.strip(), parts)
+    return parse_mixed(corpus, setting)._replace(tag=tag.strip())
 
 
 def check_tagged(data: DataConfig) -> None:

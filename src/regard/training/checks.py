@@ -6,8 +6,8 @@ from dataclasses import replace
 import torch
 
 from regard.config import Config, TrainingConfig
+from regard.data.configured import check_corpora
 from regard.data.lines import STDIN
-from regard.data.tagged import check_tagged
 from regard.data.tokenizers import check_kinds
 from regard.decoding.folders import find_device
 from regard.decoding.search import check_options
@@ -55,8 +55,8 @@ def check(config: Config, resume: bool = False) -> torch.device:
         if value not in allowed:
             hint = "" if name == "device" else did_you_mean(value, allowed)  # "gpu" is near "cpu", and means cuda
             raise ConfigError(f"training.{name} is {value!r}; it must be one of {', '.join(allowed)}.{hint}")
-    check_tagged(config.data)
-    if not config.data.train and not config.data.tagged:
+    check_corpora(config.data)
+    if not (config.data.train or config.data.mixed or config.data.tagged):
         raise ConfigError("data.train is empty: give a training corpus.")
     if STDIN in config.data.valid:
         raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")

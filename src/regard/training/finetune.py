@@ -120,7 +120,7 @@ def _listed(changed: list[str]) -> str:
 
 
 def _without_corpora(data: DataConfig) -> DataConfig:
-    return replace(data, train=(), valid=(), tagged=(), valid_tagged=())
+    return replace(data, train=(), valid=(), held_out=0, mixed=(), tagged=(), valid_tagged=())
 
 
 def _absolute(folder: Path) -> str:

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from regard.config import Config, DecodingConfig, TrainingConfig
 from regard.data.batching import BatchOrder, make_batch
 from regard.data.cache import TokenCache
+from regard.data.configured import open_data, open_split, weights_of
 from regard.data.corpus import Corpus, for_model
+from regard.data.held_out import Stored, store
+from regard.data.mixed import Draws
 from regard.data.pair import Pair
-from regard.data.tagged import open_data
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
 from regard.decoding.shortlist import MANY, SHORTLIST, learn
@@ -25,6 +27,8 @@ from regard.training.progress import Reporter
 from regard.training.validation import Validation
 
 CACHE = "cache"
+HELD_OUT = "held_out.jsonl"
+"""What was held out for validation, in a run's cache."""
 NOTHING = "none"
 """The encoder of a language model."""
 Rows = NDArray[np.int64]
@@ -72,6 +76,8 @@ class Sources:
 
 def open_sources(config: Config, resumed: bool) -> Sources:
     """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""
+    if config.data.held_out:
+        return Sources(None, None, ()) if resumed else _open_split(config)
     train = None if resumed else _open(config, "train")
     # The held-out part of an embedded corpus needs no asking for.
     valid = _open(config, "valid")
@@ -82,12 +88,18 @@ def open_material(
     config: Config, folder: Path, sources: Sources, reporter: Reporter, few_shapes: bool
 ) -> tuple[Tokenizers, Material]:
     """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
+    if config.data.held_out:
+        sources = _held_out(config, folder, sources, reporter)
     tokenizers = _open_tokenizers(config, folder, sources, reporter)
     cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
-    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed, few_shapes)
+    weights = weights_of(config.data)
+    draw = Draws(cache.index.each or [len(cache)], weights, config.seed) if weights else None
+    if draw is not None and sources.train is not None:
+        _report_epoch(draw, sources.train, reporter)
+    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed, few_shapes, draw)
     config = replace(config, decoding=stretched(config.decoding, cache))
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
-    known_by = f"{cache.fingerprint} {fingerprint}".strip()
+    known_by = " ".join(filter(None, (cache.fingerprint, fingerprint, "" if draw is None else draw.identity)))
     return tokenizers, Material(order.batches, partial(make_batch, cache), validate, known_by, config.decoding)
 
 
@@ -110,8 +122,51 @@ def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:
 
 
 def _open(config: Config, split: str) -> Corpus | None:
-    corpus = open_data(config.data, split, config.seed)
-    return None if corpus is None else for_model(corpus, reads=config.model.encoder.kind != NOTHING)
+    reads = config.model.encoder.kind != NOTHING
+    corpus = open_data(config.data, split, config.seed, reads)
+    return None if corpus is None else for_model(corpus, reads)
+
+
+def _open_split(config: Config) -> Sources:
+    reads = config.model.encoder.kind != NOTHING
+    train, valid = open_split(config.data, config.seed, reads)
+    train, valid = for_model(train, reads), None if valid is None else for_model(valid, reads)
+    return Sources(train, valid, list(valid or ()))
+
+
+def _held_out(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> Sources:
+    """Put down what is held out when a run begins, and take that when it is resumed."""
+    path = folder / CACHE / HELD_OUT
+    if sources.train is not None:
+        stored = store(path, sources.valid_pairs)
+        reporter.message(_told_held_out(sources.train, sources.valid_pairs))
+        return replace(sources, valid=stored if sources.valid_pairs else None)
+    try:
+        stored = Stored(path)
+        pairs = list(stored)
+    except DataError:
+        pairs = list(_open_split(config).valid_pairs)
+        stored = store(path, pairs)
+    return replace(sources, valid=stored if pairs else None, valid_pairs=pairs)
+
+
+def _told_held_out(train: Corpus, pairs: Sequence[Pair]) -> str:
+    if not pairs:
+        return f"{train.name} has too few different sources to hold some out for validation: all are trained on."
+    texts = len({pair.source or pair.target for pair in pairs})
+    counted = "1 pair" if len(pairs) == 1 else f"{len(pairs):,} pairs"
+    of = "" if texts == len(pairs) else f" of {texts:,} sources"
+    return (
+        f"Held out {counted}{of} of {train.name} for validation; to train on all, give a validation corpus or set "
+        "data.held_out=0."
+    )
+
+
+def _report_epoch(draw: Draws, train: Corpus, reporter: Reporter) -> None:
+    """Say what weights come to."""
+    sizes = draw.sizes()
+    each = [f"{size:,} of {part.name}" for size, part in zip(sizes, train.parts, strict=True)]
+    reporter.message(f"An epoch has {sum(sizes):,} pairs: {', '.join(each)}")
 
 
 def _open_tokenizers(config: Config, folder: Path, sources: Sources, reporter: Reporter) -> Tokenizers:

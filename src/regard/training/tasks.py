@@ -94,8 +94,10 @@ def _asks_for_size(config: Config, image: ImageConfig) -> bool:
 def check_data(config: Config) -> None:
     """Refuse texts for a model that reads pictures, and pictures for one that reads texts."""
     reads_pictures = config.model.image is not None
-    if reads_pictures and config.data.tagged:
-        raise ConfigError("data.tagged is for texts, and this model reads pictures (model.image): give data.train.")
+    for name in ("tagged", "mixed", "held_out"):
+        if reads_pictures and getattr(config.data, name):
+            instead = "leave it out" if name == "held_out" else "give data.train"
+            raise ConfigError(f"data.{name} is for texts, and this model reads pictures (model.image): {instead}.")
     for name in ("train", "valid"):
         parts = getattr(config.data, name)
         what = f" (preset {config.preset})" if config.preset else ""
