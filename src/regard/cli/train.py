@@ -21,6 +21,7 @@ from regard.config import Config
 from regard.errors import ConfigError, TrainingError
 
 PRESET = "bahdanau2014-small"
+"""What is started from where there is nothing to plan for."""
 
 
 def train(
@@ -40,7 +41,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"What to start from: regard list presets, regard list visions.  [default: {PRESET}]",
+            help="What to start from: regard list presets, regard list visions.  [default: chosen from the corpus]",
             autocompletion=preset_names,
         ),
     ] = None,
@@ -70,6 +71,10 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's files.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would be trained, why, and how long it takes; train nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,
 ) -> None:
     """Train a model, from raw text or pictures to a model folder.
 
@@ -88,7 +93,7 @@ def train(
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     train_parts, mixed = training_parts(data, source, target, alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
-    chosen = _starting_point(out, preset, config, resume, from_)
+    base = _starting_point(out, preset, config, resume, from_)
     named = {
         **({"data.train": list(train_parts), "data.mixed": list(mixed)} if train_parts or mixed else {}),
         "data.valid": list(valid_parts) or None,
@@ -99,15 +104,29 @@ def train(
         "training.device": device,
         "seed": seed,
     }
-    for name, value in named.items():
-        if value is not None:
-            chosen = settings.assign(chosen, name, value)
-    chosen = settings.override(chosen, set_ or [])
+    given = {name: value for name, value in named.items() if value is not None}
+
+    def changes(start: Config) -> Config:
+        for name, value in given.items():
+            start = settings.assign(start, name, value)
+        return settings.override(start, set_ or [])
+
+    from regard.presets.vision import any_preset
+
+    chosen = changes(base or any_preset(PRESET))
     if not (chosen.data.train or chosen.data.mixed or chosen.data.tagged):
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
+    if as_json and not plan:
+        raise ConfigError("--json goes with --plan.")
+    from regard.training.planning import can_plan, plan_for, told
+
+    made = None
+    if not resume and config is None and can_plan(chosen) and not (base is not None and base.model.image is not None):
+        made = plan_for(changes, [*given, *(one.partition("=")[0].strip() for one in set_ or [])], base)
+        chosen = made.config
     from regard.training.checks import check_links
     from regard.training.loop import train as run
     from regard.training.trainer import INTERRUPTED
@@ -131,7 +150,7 @@ def _what_next(config: Config, out: Path) -> str:
     return f' Look at it with: regard attend {out} "a sentence of yours"{to}'
 
 
-def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config:
+def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config | None:
     import regard.presets  # noqa: F401 (importing it registers them)
     from regard.presets.vision import any_preset
 
@@ -149,7 +168,7 @@ def _starting_point(out: Path, preset: str | None, config: Path | None, resume: 
             instead = "leave out --resume to start there" if new else "give the folder of a run"
             raise TrainingError(f"There is nothing to resume in {out}: {instead}.")
         return settings.read_toml(out / "config.toml")
-    return any_preset(preset or PRESET)
+    return any_preset(preset) if preset is not None else None
 
 
 def _of_model(model: Path, preset: str | None, config: Path | None, resume: bool) -> Config:

@@ -83,7 +83,7 @@ class LineFile:
 def open_lines(given: str) -> LineFile:
     """Find a file, or spool standard input (`-`) or a pipe, so that it can be read line by line, again and again."""
     if given == STDIN:
-        return _spool("standard input", sys.stdin.buffer.read)
+        return _once(STDIN, sys.stdin, lambda: _spool("standard input", sys.stdin.buffer.read))
     path = Path(given)
     try:
         status = path.stat()
@@ -94,12 +94,29 @@ def open_lines(given: str) -> LineFile:
                 pass
             identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
             return LineFile(given, identity, lambda: path.open("rb"))
-        with path.open("rb") as pipe:
-            return _spool(given, pipe.read)
+        return _once(given, (status.st_dev, status.st_ino), lambda: _spool_pipe(path))
     except FileNotFoundError:
         raise DataError(f"No file {given!r}{_why_missing(path)}") from None
     except OSError as error:
         raise _unreadable(given, error) from None
+
+
+_spooled: dict[str, tuple[object, LineFile]] = {}
+"""What can be read only once and has been read: opened again, it is the same."""
+
+
+def _once(name: str, source: object, spool: Callable[[], LineFile]) -> LineFile:
+    """Spool what is known by a name and a source, unless that has been done."""
+    before, file = _spooled.get(name, (None, None))
+    if file is None or before != source:
+        file = spool()
+        _spooled[name] = source, file
+    return file
+
+
+def _spool_pipe(path: Path) -> LineFile:
+    with path.open("rb") as pipe:
+        return _spool(str(path), pipe.read)
 
 
 def _unreadable(name: str, error: OSError) -> DataError:

@@ -1,0 +1,89 @@
+"""From what a person set to a plan: the corpora are opened and looked at, and the rules of `regard.training.plan` asked."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regard.config import Config, DataConfig
+from regard.data.configured import open_data
+from regard.data.corpus import Corpus
+from regard.data.held_out import sources_to_hold_out
+from regard.data.pictures import are_pictures
+from regard.data.survey import Survey, survey
+from regard.decoding.folders import find_device
+from regard.settings import toml_value
+from regard.training.plan import Changes, Choice, Plan, covers, make_plan
+
+
+def can_plan(data: DataConfig) -> bool:
+    """Say whether there is something to plan for: texts."""
+    return bool(data.train or data.mixed or data.tagged) and not are_pictures(data.train)
+
+
+def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None) -> Plan:
+    """Look at the corpus that the settings name, and choose what nobody set (see `make_plan`)."""
+    names, first = frozenset(given), changes(Config() if base is None else base)
+    device = find_device(first.training.device).type
+    corpus = open_data(replace(first.data, held_out=0), "train", first.seed)
+    assert corpus is not None
+    found = survey(corpus, first.seed)
+    held_out, valid = _validation(first, found, names)
+    if held_out is None:
+        return make_plan(found, device, changes, names, valid, base)
+    kept, reason = held_out
+    plan = make_plan(found, device, lambda config: _holding(changes(config), kept), names, kept, base)
+    if kept:
+        plan.choices.insert(0, Choice("data.held_out", kept, reason))
+    return plan
+
+
+def _validation(config: Config, found: Survey, given: frozenset[str]) -> tuple[tuple[int, str] | None, int]:
+    """Return how many sources to hold out and why, if that is to be chosen, and how many pairs are validated with."""
+    corpus: Corpus | None = open_data(replace(config.data, held_out=0), "valid", config.seed)
+    if corpus is not None:
+        return None, sum(1 for _ in corpus)
+    if covers(given, "data.held_out"):
+        return None, config.data.held_out
+    kept = sources_to_hold_out(found.pairs, found.sources) if found.paired else 0
+    return (kept, f"no validation corpus was given: a part of the {found.sources:,} sources is taken for it"), kept
+
+
+def _holding(config: Config, sources: int) -> Config:
+    return replace(config, data=replace(config.data, held_out=sources))
+
+
+def told(plan: Plan) -> list[str]:
+    """Write a plan as lines, one for each reason."""
+    lines = [f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)"]
+    for choices in grouped(plan.choices):
+        settings = ", ".join(f"{choice.name}={_shown(choice.value)}" for choice in choices)
+        lines.append(f"  {settings}: {choices[0].reason}")
+    return lines
+
+
+def grouped(choices: Sequence[Choice]) -> list[list[Choice]]:
+    """Put choices together that were made for one reason, one after the other."""
+    groups: list[list[Choice]] = []
+    for choice in choices:
+        if groups and groups[-1][0].reason == choice.reason:
+            groups[-1].append(choice)
+        else:
+            groups.append([choice])
+    return groups
+
+
+def seen(found: Survey) -> str:
+    """Say what a corpus is like."""
+    pairs = "1 pair" if found.pairs == 1 else f"{found.pairs:,} {'pairs' if found.paired else 'texts'}"
+    target = found.target
+    if not found.paired:
+        return f"{pairs} of {target.words:.1f} words"
+    source = found.source
+    return (
+        f"{pairs}: sources of {source.words:.1f} words and {source.characters:.0f} characters on average, targets of "
+        f"{target.words:.1f} and {target.characters:.0f}"
+    )
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else toml_value(value)
