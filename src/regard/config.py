@@ -351,8 +351,8 @@ class TrainingConfig:
     save_every: int = 1000
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
-    """What decides which model is best and when to stop: bleu (decoded), accuracy (classify, answer), ap (detect) or
-    loss."""
+    """What decides which model is best and when to stop: bleu, chrf or exact (whole lines right) of what is decoded,
+    accuracy (classify, answer), ap (detect) or loss."""
     patience: int = 5
     """Validations without a better score before training stops; 0 for never."""
     log_every: int = 50

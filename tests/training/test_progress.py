@@ -93,6 +93,23 @@ def test_without_bleu():
 
 
 @pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        ({"bleu": 31.4, "metric": "bleu"}, "BLEU 31.40"),
+        ({"bleu": 31.4, "metric": "loss"}, "BLEU 31.40"),
+        ({"bleu": 31.4, "metric": "chrf"}, "BLEU 31.40 · chrF 55.50"),
+        ({"bleu": 31.4, "metric": "exact"}, "BLEU 31.40 · exact match 12.00 %"),
+        ({"metric": "exact"}, "exact match 12.00 %"),
+        ({"metric": "bleu"}, "exact match 12.00 %"),
+        ({"metric": "chrf"}, "exact match 12.00 % · chrF 55.50"),
+    ],
+)
+def test_what_decides_stands_last(record, shown):
+    told = describe({"step": 9, "epoch": 1, "valid_loss": 2.0, "exact": 12.0, "chrf": 55.5, **record}, None)
+    assert told == f"step 9 · epoch 1 · validation loss 2.0000 · {shown}"
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.4, "0 s"), (59.4, "59 s"), (60.0, "1 min 00 s"), (3599.0, "59 min 59 s"), (11100.0, "3 h 05 min")],
 )

@@ -55,7 +55,9 @@ def test_a_run_leaves_a_model_folder(tmp_path, config):
     for record in validations:
         assert record["perplexity"] == pytest.approx(math.exp(record["valid_loss"]))
         assert record["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-        assert 0 <= record["bleu"] <= 100
+        assert record["chrf_signature"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
+        assert all(0 <= record[score] <= 100 for score in ("bleu", "chrf", "exact"))
+        assert record["metric"] == "bleu"
     assert result.end == "epochs"
     assert result.best_score == max(record["bleu"] for record in validations)
     assert (

@@ -8,6 +8,7 @@ from regard.errors import DisplayError
 from regard.viz import curves
 from regard.viz.curves import by_length, learning_curve, learning_curves
 
+KNOWN = "'loss', 'valid_loss', 'bleu', 'chrf', 'exact', 'accuracy', 'ap'"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -54,7 +55,7 @@ def test_bad_metrics_are_named_by_line(tmp_path):
     with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot read {path}: line 2 is not a JSON object.')}$"):
         learning_curve(path, tmp_path / "curve.png")
     write(path, [{"step": 1}])
-    expected = f"There is nothing to draw: {path} has none of 'loss', 'valid_loss', 'bleu', 'accuracy', 'ap'."
+    expected = f"There is nothing to draw: {path} has none of {KNOWN}."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         learning_curve(path, tmp_path / "curve.png")
     path.write_bytes(b'{"a": "\xff"}\n')
@@ -97,7 +98,7 @@ def test_models_learn_side_by_side_and_runs_of_one_share_its_name(tmp_path):
     assert "training loss" in texts(tmp_path / "c.svg")
     with pytest.raises(
         DisplayError,
-        match=r"^There is nothing to draw: no run has any of 'loss', 'valid_loss', 'bleu', 'accuracy', 'ap'\.$",
+        match=rf"^There is nothing to draw: no run has any of {KNOWN}\.$",
     ):
         learning_curves({"a": []}, tmp_path / "c.svg")
 

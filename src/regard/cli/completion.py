@@ -52,7 +52,7 @@ CHOICES = {
     "model.image.pooling": ("mean", "class"),
     "model.questions.pooling": ("first", "mean"),
     "training.precision": ("auto", "float32", "tf32", "bfloat16"),
-    "training.metric": ("bleu", "accuracy", "ap", "loss"),
+    "training.metric": ("bleu", "chrf", "exact", "accuracy", "ap", "loss"),
     "training.device": ("auto", "cpu", "cuda"),
     "decoding.ensemble": ("arithmetic", "geometric"),
     "decoding.precision": ("float32", "bfloat16", "int8"),

@@ -7,7 +7,7 @@ signature, for who has such texts.
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, MAX_NGRAM_ORDER
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.errors import DataError
@@ -50,6 +50,13 @@ def bleu_of_captions(hypotheses: Sequence[str], references: References, order: i
 def chrf(hypotheses: Sequence[str], references: References, name: str = "chrF") -> Score:
     """Return chrF2: the F-score of character n-grams, recall counting twice."""
     return _measure(name, CHRF(), hypotheses, references)
+
+
+def has_four_tokens(references: References) -> bool:
+    """Say whether any reference has the four tokens (13a) without which BLEU is 0 whatever is written."""
+    tokenize = BLEU(tokenize="13a").tokenizer
+    every = ((right,) if isinstance(right, str) else right for right in references)
+    return any(len(tokenize(text).split()) >= MAX_NGRAM_ORDER for texts in every for text in texts)
 
 
 def bleu_by_length(

@@ -22,7 +22,8 @@ from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens
 from regard.errors import ConfigError, DataError
-from regard.evaluation.overlap import bleu_of_captions
+from regard.evaluation.edits import exact_match
+from regard.evaluation.overlap import bleu_of_captions, chrf
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 from regard.training.material import CACHE, Material, Rows
@@ -237,9 +238,9 @@ def _spoken(said: Captions, pictures: Pictures, tokenizers: Tokenizers, most: in
 
 
 class CaptionValidation:
-    """Scores a captioner: the loss of all captions, and BLEU-4 of its own against all that are said of a picture.
+    """Scores a captioner: the loss of all captions, and its own against all that are said of a picture.
 
-    Captions are searched greedily, and words are what white space separates.
+    BLEU-4, chrF and exact match in per cent. Captions are searched greedily; BLEU's words are split at white space.
     """
 
     def __init__(
@@ -257,10 +258,14 @@ class CaptionValidation:
     def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
         """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
         loss = self._loss(model, check)
-        overlap = bleu_of_captions(self.describe(model, check), self._references)
+        texts = self.describe(model, check)
+        overlap, characters = bleu_of_captions(texts, self._references), chrf(texts, self._references)
         return {
             "valid_loss": loss,
             "perplexity": math.exp(min(loss, 700.0)),
+            "exact": 100 * exact_match(texts, self._references).value,
+            "chrf": characters.value,
+            "chrf_signature": characters.made_by,
             "bleu": overlap.value,
             "signature": overlap.made_by,
         }

@@ -23,8 +23,9 @@ from regard.training.tasks import check_data
 from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty, check_task
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
-METRIC_OF = {WRITE: "bleu", CLASSIFY: "accuracy", ANSWER: "accuracy", DETECT: "ap"}
-METRICS = ("bleu", "accuracy", "ap", "loss")
+METRICS_OF = {WRITE: ("bleu", "chrf", "exact"), CLASSIFY: ("accuracy",), ANSWER: ("accuracy",), DETECT: ("ap",)}
+"""What may decide beside the loss, by task."""
+METRICS = ("bleu", "chrf", "exact", "accuracy", "ap", "loss")
 FILES_WITH_LINKS = 3
 """Source, target, and which word of one belongs to which of the other."""
 DEVICES = ("auto", "cpu", "cuda")
@@ -139,10 +140,10 @@ def _check_places(config: Config) -> None:
 def _check_losses(config: Config) -> None:
     settings, attention = config.training, config.model.attention
     _check_metric(config)
-    if settings.metric == "bleu" and config.model.encoder.kind == NOTHING and config.model.image is None:
+    if settings.metric != "loss" and config.model.encoder.kind == NOTHING and config.model.image is None:
         raise ConfigError(
-            "training.metric=bleu scores translations, and a language model (model.encoder.kind=none) makes none: set "
-            "training.metric=loss."
+            f"training.metric={settings.metric} scores translations, and a language model (model.encoder.kind=none) "
+            "makes none: set training.metric=loss."
         )
     if settings.coverage_loss > 0 and (attention is None or attention.coverage == "none"):
         raise ConfigError(
@@ -192,10 +193,10 @@ def _check_effects(config: Config) -> None:
 
 def _check_metric(config: Config) -> None:
     settings, task = config.training, config.model.task
-    if settings.metric not in (METRIC_OF[task], "loss"):
+    if settings.metric not in (*METRICS_OF[task], "loss"):
         raise ConfigError(
-            f"training.metric={settings.metric} is not what this model's task is scored by: take {METRIC_OF[task]} or "
-            "loss."
+            f"training.metric={settings.metric} is not what this model's task is scored by: take "
+            f"{', '.join(METRICS_OF[task])} or loss."
         )
     if task != CLASSIFY and (settings.flip or settings.shift):
         name = "flip" if settings.flip else "shift"

@@ -55,7 +55,7 @@ class Result:
     """The step of the best validation; None before the first. model.safetensors has its weights, or a mean of them with
     those of others where `training.average` says so."""
     best_score: float | None
-    """Its score: BLEU, accuracy, or the negative loss, as `training.metric` says."""
+    """Its score: what `training.metric` names, or the negative loss."""
 
 
 def train(

@@ -158,7 +158,13 @@ def _open_validation(
     cache = TokenCache.reuse_or_build(path, sources.valid, tokenizers, config.data.max_length)
     _report_left_out(cache, "validation", config, reporter)
     tokens = config.training.batch_tokens
-    return Validation(sources.valid_pairs, cache, tokenizers, config.decoding, tokens), cache.fingerprint
+    validation = Validation(sources.valid_pairs, cache, tokenizers, config.decoding, tokens)
+    if config.training.metric == "bleu" and not validation.has_bleu:
+        reporter.message(
+            "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
+            "training.metric=exact would count whole lines."
+        )
+    return validation, cache.fingerprint
 
 
 def _report_left_out(cache: TokenCache, what: str, config: Config, reporter: Reporter) -> None:

@@ -62,6 +62,14 @@ class Score:
         return self.score, -self.loss
 
 
+def deciding(result: Mapping[str, Any], metric: str) -> float:
+    """Return the score that decides between validations, by `training.metric`; higher is better."""
+    if metric == "loss":
+        return -float(result["valid_loss"])
+    # Without a target of four tokens there is no BLEU: all validations are equal in it, and the loss decides.
+    return float(result.get(metric, 0.0) if metric == "bleu" else result[metric])
+
+
 @dataclass
 class Place:
     """Where a run is: with the weights, all that is needed to go on."""

@@ -6,6 +6,17 @@ from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 UNITS = ("tokens", "pictures", "questions", "objects")
 """What a run counts."""
+SCORES = {
+    "perplexity": "perplexity {:.2f}",
+    "exact": "exact match {:.2f} %",
+    "chrf": "chrF {:.2f}",
+    "bleu": "BLEU {:.2f}",
+    "accuracy_held_out": "held out {:.2f} %",
+    "accuracy": "accuracy {:.2f} %",
+    "iou": "masks {:.3f}",
+    "ap": "AP {:.3f}",
+}
+"""What validations tell beside the loss, in words."""
 ALWAYS = frozenset({"step", "epoch", "loss", "learning_rate", "gradient_norm", "seconds"})
 """What every line of metrics.jsonl about training has, beside speeds; all else are losses beside the main one."""
 
@@ -177,16 +188,14 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
 
 
 def _scores(record: Mapping[str, Any]) -> list[str]:
-    """Put what a validation found into words, the main score last."""
-    shown = (
-        ("perplexity", "perplexity {:.2f}"),
-        ("bleu", "BLEU {:.2f}"),
-        ("accuracy_held_out", "held out {:.2f} %"),
-        ("accuracy", "accuracy {:.2f} %"),
-        ("iou", "masks {:.3f}"),
-        ("ap", "AP {:.3f}"),
-    )
-    return [words.format(record[name]) for name, words in shown if name in record]
+    """Put what a validation found into words, what decides last.
+
+    chrF is told where it decides; exact match there, too, and where there is no BLEU. metrics.jsonl has all.
+    """
+    decides = record.get("metric")
+    hidden = {"chrf", "exact"} if "bleu" in record else {"chrf"}
+    names = [name for name in SCORES if name in record and (name == decides or name not in hidden)]
+    return [SCORES[name].format(record[name]) for name in sorted(names, key=lambda name: name == decides)]
 
 
 def duration(seconds: float) -> str:

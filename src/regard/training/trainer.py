@@ -34,7 +34,7 @@ from regard.training.interruption import Interruption
 from regard.training.material import Material, Rows, StoppedError
 from regard.training.metrics import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
-from regard.training.place import Place, Score, Window
+from regard.training.place import Place, Score, Window, deciding
 from regard.training.progress import Progress, Reporter
 from regard.training.schedule import Moment, learning_rate
 from regard.vision.build import WRITE
@@ -338,14 +338,13 @@ class Trainer:
         with self.average.applied(self.model), torch.no_grad():
             result = self.material.validate(self.model, check)
         self.model.train()
-        score = -result["valid_loss"] if self.settings.metric == "loss" else result[self.settings.metric]
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
-        self.place.history.append(Score(self.place.step, score, result["valid_loss"]))
+        self.place.history.append(Score(self.place.step, deciding(result, self.settings.metric), result["valid_loss"]))
         self.average.validated(self.place.history, self.weights)
         best = self.place.best is self.place.history[-1]
         place = {"step": self.place.step, "epoch": self.place.epoch}
-        self._log({**place, **result, "best": best, "seconds": self._seconds()})
+        self._log({**place, **result, "metric": self.settings.metric, "best": best, "seconds": self._seconds()})
 
     def _is_saved(self) -> bool:
         return self.saved is not None and self.saved.name == Name(self.place.step, scheduled=True)

@@ -1,7 +1,7 @@
-"""Scoring a model while it trains: loss and perplexity of the references, BLEU of what it writes itself."""
+"""Scoring a model while it trains: loss of the references; exact match, chrF and BLEU of what it writes itself."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from regard.data.tokenizers import Tokenizers
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens, cut
-from regard.evaluation.overlap import bleu
+from regard.evaluation.edits import exact_match
+from regard.evaluation.overlap import bleu, chrf, has_four_tokens
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 
@@ -23,10 +24,11 @@ from regard.training.loss import batch_loss
 class Validation:
     """Scores a model on a validation corpus.
 
-    BLEU is sacreBLEU's default (cased, 13a) on raw text, and its signature goes with it. Translations are searched
-    greedily, whatever `decoding.beam` is: that is what can be paid for at every validation, and it ranks models alike.
-    Pairs beyond `data.max_length` have no part in the loss, but are translated. A language model has nothing to
-    translate: its scores are loss and perplexity alone.
+    BLEU (cased, 13a) and chrF are sacreBLEU's defaults on raw text, over pairs, and their signatures go with them.
+    Without a target of four tokens there is no BLEU. Exact match is over sources, in per cent: all targets that the
+    corpus has for a source are right. Translations are searched greedily, whatever `decoding.beam` is: that is what can
+    be paid for at every validation, and it ranks models alike. Pairs beyond `data.max_length` have no part in the loss,
+    but are translated. A language model has nothing to translate: its scores are loss and perplexity alone.
     """
 
     def __init__(
@@ -34,8 +36,11 @@ class Validation:
     ) -> None:
         """`tokens` is the most that a batch may have."""
         self._cache, self._tokenizers, self._tokens = cache, tokenizers, tokens
-        self._references = [pair.target for pair in pairs]
-        encoded = tokenizers.source.encode_all([pair.source for pair in pairs])
+        self._pairs, self._right = pairs, dict[str, list[str]]()
+        for pair in pairs:
+            self._right.setdefault(pair.source, []).append(pair.target)
+        self.has_bleu = has_four_tokens([pair.target for pair in pairs])
+        encoded = tokenizers.source.encode_all(list(self._right))
         self._sources = [[*ids, EOS] for ids in encoded]
         # Greedy search ranks nothing, so penalties would change nothing.
         self._options = replace(decoding, method="beam", beam=1, length_penalty=0.0, coverage_penalty=0.0)
@@ -47,11 +52,25 @@ class Validation:
         scores = {"valid_loss": loss, "perplexity": math.exp(min(loss, 700.0))}
         if not model.reads:
             return scores
-        overlap = bleu(self.translate(model, check), self._references)
-        return {**scores, "bleu": overlap.value, "signature": overlap.made_by}
+        return scores | self.scores_of(self.translate(model, check))
 
-    def translate(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
-        """Translate all sources, in batches of like length."""
+    def scores_of(self, written: Mapping[str, str]) -> dict[str, Any]:
+        """Score a translation of each source."""
+        texts, references = [written[pair.source] for pair in self._pairs], [pair.target for pair in self._pairs]
+        characters = chrf(texts, references)
+        exact = exact_match([written[source] for source in self._right], [*map(tuple, self._right.values())])
+        scores: dict[str, Any] = {
+            "exact": 100 * exact.value,
+            "chrf": characters.value,
+            "chrf_signature": characters.made_by,
+        }
+        if self.has_bleu:
+            overlap = bleu(texts, references)
+            scores |= {"bleu": overlap.value, "signature": overlap.made_by}
+        return scores
+
+    def translate(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, str]:
+        """Translate each source once, in batches of like length."""
         device = next(model.parameters()).device
         texts, most = [""] * len(self._sources), model.most_read
         for rows in self._by_length():
@@ -63,7 +82,7 @@ class Validation:
             )
             for row, hypotheses in zip(rows, found, strict=True):
                 texts[row] = self._tokenizers.target.decode(hypotheses[0].tokens)
-        return texts
+        return dict(zip(self._right, texts, strict=True))
 
     def _loss(self, model: Seq2Seq, check: Callable[[], None]) -> float:
         device = next(model.parameters()).device

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 Points = list[tuple[float, float]]
 
-SCORES = {"bleu": "BLEU", "accuracy": "accuracy", "ap": "AP"}
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact match in %", "accuracy": "accuracy", "ap": "AP"}
 """What validations may tell beside the loss, and what it is called."""
 COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
 """One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""
@@ -35,7 +36,8 @@ def learning_curve(metrics: Path, out: Path) -> list[str]:
     """
     records = read_metrics(metrics)
     training, validation = (_points(records, key) for key in ("loss", "valid_loss"))
-    scores = {label: points for key, label in SCORES.items() if (points := _points(records, key))}
+    shown = _told(records)
+    scores = {label: points for key, label in shown.items() if (points := _points(records, key))}
     if not training and not validation and not scores:
         known = ", ".join(f"'{key}'" for key in ("loss", "valid_loss", *SCORES))
         raise DisplayError(f"There is nothing to draw: {metrics} has none of {known}.")
@@ -69,7 +71,7 @@ def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
     found = {
         label: {name: [_points(run, key) for run in every] for name, every in records.items()}
         for key, label in (
-            *((key, f"validation {label}") for key, label in SCORES.items()),
+            *((key, f"validation {label}") for key, label in _told(chain(*chain(*records.values()))).items()),
             ("valid_loss", "validation loss"),
             ("loss", "training loss"),
         )
@@ -144,6 +146,12 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
             if number < len(lines):
                 raise DisplayError(f"Cannot read {path}: line {number} is not a JSON object.") from error
     return records
+
+
+def _told(records: Iterable[Mapping[str, object]]) -> dict[str, str]:
+    """Return the scores to draw: those that decide which model is best, or all where none does (by the loss)."""
+    decide = {record["metric"] for record in records if record.get("metric") in record}
+    return {key: label for key, label in SCORES.items() if key in decide or not decide}
 
 
 def _points(records: Sequence[Mapping[str, object]], key: str) -> Points:
