@@ -10,6 +10,7 @@ from regard.cli.completion import assignments, devices, preset_names
 from regard.cli.options import Alignment, Data, Source, Tagged, Target, ValidTagged, corpus_parts
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
+from regard.training.budget import now, within
 
 PRESET = "bahdanau2014-small"
 
@@ -51,6 +52,14 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.epochs=N.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.steps=N.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Train for so many minutes: a cosine schedule that ends when they do, and no limit of epochs, steps "
+            "or patience but those given.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Short for --set seed=N.")] = None,
     device: Annotated[
         str | None,
@@ -76,9 +85,12 @@ def train(
     regard train --preset asker-small --data scenes --out models/ask
     regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
+    began = now()
     train_parts = corpus_parts(data, source, target, alignment=alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
     chosen = _starting_point(out, preset, config, resume, from_)
+    if minutes is not None:
+        chosen = within(chosen, minutes, resume)
     named = {
         "data.train": list(train_parts) or None,
         "data.valid": list(valid_parts) or None,
@@ -104,7 +116,8 @@ def train(
 
     if not resume:
         check_links(chosen)
-    if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end == INTERRUPTED:
+    ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began).end
+    if ended == INTERRUPTED:
         raise typer.Exit(130)
     typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
 

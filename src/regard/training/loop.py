@@ -15,6 +15,7 @@ from regard.errors import DisplayError, TrainingError
 from regard.files import write_atomically
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml, to_toml
+from regard.training import budget
 from regard.training.averaging import set_weights
 from regard.training.checkpoint import Checkpoints
 from regard.training.checks import check, settled
@@ -45,7 +46,7 @@ class Result:
 
     folder: Path
     end: str
-    """Why: `epochs`, `steps`, `patience` (validation did not get better) or `interrupted`."""
+    """Why: `epochs`, `steps`, `minutes`, `patience` (validation did not get better) or `interrupted`."""
     steps: int
     epochs: int
     """The epoch of the last step."""
@@ -68,14 +69,16 @@ def train(
     reporter: Reporter | None = None,
     tensorboard: bool = False,
     go_on: str = "Go on with --resume.",
+    began: float | None = None,
 ) -> Result:
     """Train the model that a configuration describes into a folder, or go on with the run that is there.
 
     With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
     `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
     The learning curve is drawn at the end where matplotlib is installed. `go_on` is what a person who stops the run is
-    told to do.
+    told to do. `training.minutes` are counted from `began` (by `regard.training.budget.now`), or else from now.
     """
+    began = budget.now() if began is None else began
     if start_from is not None:
         config = started_from(config, start_from, resume)
     device = check(config, resume)
@@ -92,6 +95,7 @@ def train(
         with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
             with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
                 trainer = _set_up(config, folder, device, resume, told)
+                trainer.began = began
             return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
         saved = Checkpoints(folder / STATE).names()
@@ -201,7 +205,12 @@ def _farewell(result: Result, reporter: Reporter, go_on: str) -> None:
     if result.end == INTERRUPTED:
         reporter.message(f"Stopped after step {result.steps:,} and saved. {go_on}".strip())
         return
-    why = {"epochs": "all epochs done", "steps": "all steps done", "patience": "validation no longer gets better"}
+    why = {
+        "epochs": "all epochs done",
+        "steps": "all steps done",
+        "minutes": "the time is up",
+        "patience": "validation no longer gets better",
+    }
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
     reporter.message(f"Finished after {steps} in {duration(result.seconds)}: {why[result.end]}.")
 

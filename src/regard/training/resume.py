@@ -23,7 +23,7 @@ TENSORBOARD, CURVE = "tensorboard", "curve.png"
 ASIDE, GONE = ".replaced", ".removed"
 """Where a run is while another takes its place, and while it is deleted."""
 
-LENGTH = ("training.epochs", "training.steps")
+LENGTH = ("training.epochs", "training.steps", "training.minutes")
 """Settings that say how long a run is."""
 HARMLESS = frozenset(
     {
@@ -163,7 +163,12 @@ def _harmless(name: str, config: Config) -> bool:
 
 
 def _goes_by_the_end(settings: TrainingConfig) -> bool:
-    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then."""
+    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then.
+
+    Where minutes limit, they depend on the time they take as well, so that no other run is gone on with bit for bit.
+    """
+    if settings.minutes:
+        return False
     forced = settings.teacher_forcing >= 1 or settings.teacher_forcing_schedule == "constant"
     return settings.schedule == "cosine" or not forced
 
