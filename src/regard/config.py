@@ -356,7 +356,7 @@ class TrainingConfig:
     """What decides which model is best and when to stop: bleu, chrf or exact (whole lines right) of what is decoded,
     accuracy (classify, answer), ap (detect) or loss."""
     patience: int = 5
-    """Validations without a better score before training stops; 0 for never."""
+    """Validations without a better score before training stops, those of the warm-up not counted; 0 for never."""
     log_every: int = 50
     """Steps between lines in metrics.jsonl."""
     device: str = "auto"

@@ -125,7 +125,7 @@ class Place:
         """The first of the best validations."""
         return max(self.history, key=lambda validation: validation.rank, default=None)
 
-    @property
-    def waited(self) -> int:
-        """How many validations have passed since the best."""
-        return len(self.history) - 1 - self.history.index(self.best) if self.best else 0
+    def waited(self, warmup: int) -> int:
+        """Return how many validations have passed since the best; those within the warm-up do not count."""
+        best = self.best
+        return sum(one.step > max(best.step, warmup) for one in self.history) if best else 0

@@ -35,7 +35,7 @@ from regard.training.metrics import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
 from regard.training.place import Place, Score, Window, deciding
 from regard.training.progress import Progress, Reporter
-from regard.training.schedule import Moment, learning_rate
+from regard.training.schedule import Moment, learning_rate, warmup_steps
 from regard.vision.build import WRITE
 
 METRICS, STATE = "metrics.jsonl", "state"
@@ -131,7 +131,8 @@ class Trainer:
 
     def end(self) -> str | None:
         """Say why there is no further step to make, or None."""
-        if self.settings.patience and self.place.waited >= self.settings.patience:
+        patience = self.settings.patience
+        if patience and self.place.waited(warmup_steps(self.total, self.settings)) >= patience:
             return "patience"
         return self._limit()
 
