@@ -47,6 +47,17 @@ def stalls(scores: Sequence[tuple[float, float]], patience: int) -> int:
     return count
 
 
+def goes_by_the_end(settings: TrainingConfig) -> bool:
+    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then.
+
+    Where minutes limit, they depend on the time they take as well, so that no other run is gone on with bit for bit.
+    """
+    if settings.minutes:
+        return False
+    forced = settings.teacher_forcing >= 1 or settings.teacher_forcing_schedule == "constant"
+    return settings.schedule == "cosine" or not forced
+
+
 @schedules.register("constant")
 def constant(moment: Moment, config: TrainingConfig) -> float:
     """Stay at the full rate after the warm-up."""
