@@ -342,6 +342,8 @@ class TrainingConfig:
     """Most passes over the corpus."""
     steps: int = 0
     """Most steps; 0 for as many as the epochs give."""
+    minutes: float = 0.0
+    """Minutes that training may take; 0 for no limit. Epochs and steps limit it too: --minutes lifts them."""
     precision: str = "auto"
     """float32; tf32, coarser products on a GPU; bfloat16 (autocast); auto: bfloat16 or tf32 where the device has it."""
     average: str = "none"
@@ -351,14 +353,14 @@ class TrainingConfig:
     ema_decay: float = 0.999
     """ema: how much of the average is kept at each step."""
     validate_every: int = 0
-    """Steps between validations; 0 for once an epoch."""
+    """Steps between validations; 0 for once an epoch, or with minutes some ten in all."""
     save_every: int = 1000
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
     """What decides which model is best and when to stop: bleu, chrf or exact (whole lines right) of what is decoded,
     accuracy (classify, answer), ap (detect) or loss."""
     patience: int = 5
-    """Validations without a better score before training stops; 0 for never."""
+    """Validations without a better score before training stops, those of the warm-up not counted; 0 for never."""
     log_every: int = 50
     """Steps between lines in metrics.jsonl."""
     device: str = "auto"

@@ -95,6 +95,19 @@ def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
     assert f"Training on the CPU in {chosen.training.precision}\n" in ran.err
 
 
+def test_minutes_lift_the_other_limits_but_those_that_are_given(regard, data, tiny):
+    ran = regard("train", "--data", "pairs.tsv", "--out", "m", *tiny, "--minutes", "0.002", "--set", "training.steps=0")
+    assert ran.code == 0, ran.err
+    assert "the time is up.\n" in ran.err
+    training = read_toml(data / "m" / "config.toml").training
+    assert (training.minutes, training.epochs, training.patience) == (0.002, 1_000_000, 0)
+    ran = regard("train", "--data", "pairs.tsv", "--out", "n", *tiny, "--minutes", "9", "--epochs", "1")
+    assert ran.code == 0, ran.err
+    assert read_toml(data / "n" / "config.toml").training.epochs == 1
+    on = regard("train", "--resume", "--out", "m", "--minutes", "0.003")
+    assert "Going on with training.minutes: 0.002 → 0.003\n" in on.err
+
+
 def test_a_configuration_file_does_what_the_options_do(regard, data, trained, tiny):
     settings = [given for given in tiny if "=" in given]
     chosen = override(preset("bahdanau2014-small"), [*settings, "data.valid=pairs.tsv", "training.device=cpu"])
@@ -166,6 +179,7 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
             ("--data", "dates", "--set", "training.epochs"),
             "'training.epochs' sets nothing: write NAME=VALUE, such as training.epochs=3.",
         ),
+        (("--data", "dates", "--minutes", "0"), "--minutes is 0; it must be above 0 and finite."),
         (("--data", "dates", "--epochs", "0"), "training.epochs is 0; it must be at least 1."),
         (("--data", "dates", "--device", "gpu"), "training.device is 'gpu'; it must be one of auto, cpu, cuda."),
         (("--resume",), "There is nothing to resume in new: leave out --resume to start there."),

@@ -326,6 +326,7 @@ def test_texts_with_more_places_than_are_learned_are_refused_before_the_first(mo
             {"teacher_forcing_schedule": "linea"},
             "No teacher forcing schedule named 'linea'. Did you mean 'linear'? (regard list forcings shows all)",
         ),
+        ({"minutes": -1.0}, "training.minutes is -1.0; it must be at least 0 and finite."),
         ({"r_drop": -1.0}, "training.r_drop is -1.0; it must be at least 0 and finite."),
         ({"coverage_loss": -1.0}, "training.coverage_loss is -1.0; it must be at least 0 and finite."),
         ({"guided": math.inf}, "training.guided is inf; it must be at least 0 and finite."),

@@ -16,6 +16,7 @@ from regard.config import TrainingConfig
 from regard.settings import read_toml, to_toml
 from regard.training import checks, loop
 from regard.training.checkpoint import Name, Saved
+from regard.training.place import Place, Score
 from regard.training.resume import drawn_in_few_shapes
 
 STEPS = 9
@@ -167,6 +168,24 @@ def test_patience_ends_a_run_and_the_best_is_kept(tmp_path):
     assert result.best_step == len(scores) - 2
     # More patience lets it go on.
     assert train(changed(config, patience=3), tmp_path / "run", resume=True).steps > result.steps
+
+
+@pytest.mark.parametrize(
+    ("warmup", "best", "last", "waited"),
+    [(0, 1, 4, 3), (2, 1, 4, 2), (4, 1, 4, 0), (9, 1, 4, 0), (2, 3, 4, 1), (0, 4, 4, 0)],
+)
+def test_patience_does_not_count_the_warm_up(warmup, best, last, waited):
+    history = [Score(step, float(step == best), 1.0) for step in range(1, last + 1)]
+    assert Place(history=history).waited(warmup) == waited
+
+
+def test_a_small_corpus_does_not_end_in_its_warm_up(tmp_path):
+    """Nothing gets better while the rate is next to nothing, and the epochs are short: the made-up score falls."""
+    ended = [
+        train(settings(epochs=50, validate_every=1, patience=2, warmup=warmup), tmp_path / f"{warmup}").steps
+        for warmup in (0, 30)
+    ]
+    assert ended[0] < 30 < ended[1]
 
 
 def test_the_mean_of_the_best_is_the_model_to_use(tmp_path):

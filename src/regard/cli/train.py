@@ -17,8 +17,10 @@ from regard.cli.options import (
     corpus_parts,
     training_parts,
 )
+from regard.cli.planned import show_plan
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
+from regard.training.budget import BY_TIME, now, within
 
 PRESET = "bahdanau2014-small"
 """What is started from where there is nothing to plan for."""
@@ -61,6 +63,14 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.epochs=N.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Short for --set training.steps=N.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Train for so many minutes: a cosine schedule that ends when they do, and no limit of epochs, steps "
+            "or patience but those given.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Short for --set seed=N.")] = None,
     device: Annotated[
         str | None,
@@ -91,6 +101,7 @@ def train(
     regard train --preset asker-small --data scenes --out models/ask
     regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
+    began = now()
     train_parts, mixed = training_parts(data, source, target, alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
     base = _starting_point(out, preset, config, resume, from_)
@@ -107,6 +118,8 @@ def train(
     given = {name: value for name, value in named.items() if value is not None}
 
     def changes(start: Config) -> Config:
+        if minutes is not None:
+            start = within(start, minutes, resume)
         for name, value in given.items():
             start = settings.assign(start, name, value)
         return settings.override(start, set_ or [])
@@ -119,21 +132,26 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
-    if as_json and not plan:
-        raise ConfigError("--json goes with --plan.")
     from regard.training.planning import can_plan, plan_for, told
 
     made = None
-    if not resume and config is None and can_plan(chosen) and not (base is not None and base.model.image is not None):
-        made = plan_for(changes, [*given, *(one.partition("=")[0].strip() for one in set_ or [])], base)
+    if not resume and config is None and can_plan(chosen, base):
+        names = [*given, *(one.partition("=")[0].strip() for one in set_ or []), *(BY_TIME if minutes else ())]
+        made = plan_for(changes, names, base)
         chosen = made.config
+    if plan or as_json:
+        show_plan(made, as_json, plan)
+        return
+    for line in told(made) if made is not None else ():
+        typer.echo(line, err=True)
     from regard.training.checks import check_links
     from regard.training.loop import train as run
     from regard.training.trainer import INTERRUPTED
 
     if not resume:
         check_links(chosen)
-    if run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard).end == INTERRUPTED:
+    ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began).end
+    if ended == INTERRUPTED:
         raise typer.Exit(130)
     typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
 

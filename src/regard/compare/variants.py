@@ -20,11 +20,10 @@ from regard.data.vocabulary import tag_mark
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
 from regard.settings import assign, override, read_toml
+from regard.training.budget import FOREVER
 from regard.training.checks import check_links
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-FOREVER = 1_000_000
-"""Epochs, where the steps decide."""
 VALIDATIONS = 10
 """How often a budget of steps is validated where `training.validate_every` is not set."""
 MOST_SENTENCES = 50

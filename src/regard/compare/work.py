@@ -10,7 +10,7 @@ from pathlib import Path
 
 from regard.compare.job import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, contents_of
 from regard.compare.scoring import as_trained, score
-from regard.compare.variants import FOREVER, VALIDATIONS
+from regard.compare.variants import VALIDATIONS
 from regard.config import Config
 from regard.data.configured import open_data
 from regard.data.pictures import EMBEDDED
@@ -20,6 +20,7 @@ from regard.files import digest
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml
 from regard.training import loop, trainer
+from regard.training.budget import FOREVER
 from regard.training.progress import Reporter, Silent, duration
 from regard.viz.curves import read_metrics
 

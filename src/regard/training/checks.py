@@ -221,7 +221,7 @@ def _check_numbers(config: Config) -> None:
     for name in ("warmup", "clip", "shift", "steps", "validate_every", "save_every", "patience", "weight_decay"):
         if not getattr(settings, name) >= 0:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0.")
-    for name in ("r_drop", "coverage_loss", "doubly_stochastic", "guided", "reinforce", "entropy"):
+    for name in ("minutes", "r_drop", "coverage_loss", "doubly_stochastic", "guided", "reinforce", "entropy"):
         if not 0 <= getattr(settings, name) < math.inf:
             raise ConfigError(f"training.{name} is {getattr(settings, name)}; it must be at least 0 and finite.")
     for name in ("guided_layer", "guided_head"):

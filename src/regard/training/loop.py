@@ -15,14 +15,17 @@ from regard.errors import DisplayError, TrainingError
 from regard.files import write_atomically
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import read_toml, to_toml
+from regard.training import budget
 from regard.training.averaging import set_weights
 from regard.training.checkpoint import Checkpoints
 from regard.training.checks import check, settled
+from regard.training.diagnosis import Diagnosis, diagnose
 from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, list_words
 from regard.training.progress import Reporter, duration, reporter_for
 from regard.training.resume import (
     CURVE,
+    REPORT,
     TENSORBOARD,
     check_settings,
     drawn_in_few_shapes,
@@ -37,6 +40,7 @@ from regard.training.tasks import fitted, open_material, open_sources
 from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
 from regard.vision.build import build
+from regard.viz.curves import read_metrics
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Result:
 
     folder: Path
     end: str
-    """Why: `epochs`, `steps`, `patience` (validation did not get better) or `interrupted`."""
+    """Why: `epochs`, `steps`, `minutes`, `patience` (validation did not get better) or `interrupted`."""
     steps: int
     epochs: int
     """The epoch of the last step."""
@@ -68,14 +72,17 @@ def train(
     reporter: Reporter | None = None,
     tensorboard: bool = False,
     go_on: str = "Go on with --resume.",
+    began: float | None = None,
 ) -> Result:
     """Train the model that a configuration describes into a folder, or go on with the run that is there.
 
     With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
     `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
     The learning curve is drawn at the end where matplotlib is installed. `go_on` is what a person who stops the run is
-    told to do.
+    told to do; where it is empty, nobody is told what to try next either. `training.minutes` are counted from `began`
+    (by `regard.training.budget.now`), or else from now.
     """
+    began = budget.now() if began is None else began
     if start_from is not None:
         config = started_from(config, start_from, resume)
     device = check(config, resume)
@@ -92,6 +99,7 @@ def train(
         with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
             with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
                 trainer = _set_up(config, folder, device, resume, told)
+                trainer.began = began
             return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
         saved = Checkpoints(folder / STATE).names()
@@ -146,7 +154,9 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
         reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
         list_words(folder)
         _draw_curve(folder)
+        _report(trainer, ended)
         return _result(trainer, ended)
+    (folder / REPORT).unlink(missing_ok=True)  # of the part before
     reporter.message(_going_on(trainer) if resume else _setting_out(trainer))
     with contextlib.ExitStack() as stack:
         if tensorboard:
@@ -157,6 +167,9 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
         list_words(folder)
     _farewell(result, reporter, go_on)
     _draw_curve(folder)
+    if result.end != INTERRUPTED:
+        found = _report(trainer, result.end)
+        reporter.message(str(found) if go_on else found.reached)
     return result
 
 
@@ -201,9 +214,22 @@ def _farewell(result: Result, reporter: Reporter, go_on: str) -> None:
     if result.end == INTERRUPTED:
         reporter.message(f"Stopped after step {result.steps:,} and saved. {go_on}".strip())
         return
-    why = {"epochs": "all epochs done", "steps": "all steps done", "patience": "validation no longer gets better"}
+    why = {
+        "epochs": "all epochs done",
+        "steps": "all steps done",
+        "minutes": "the time is up",
+        "patience": "validation no longer gets better",
+    }
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
     reporter.message(f"Finished after {steps} in {duration(result.seconds)}: {why[result.end]}.")
+
+
+def _report(trainer: Trainer, end: str) -> Diagnosis:
+    """Write down what was reached and what to try next."""
+    metrics = trainer.folder / METRICS
+    found = diagnose(read_metrics(metrics) if metrics.exists() else [], trainer.config, end)
+    write_atomically(trainer.folder / REPORT, f"{found}\n".encode())
+    return found
 
 
 def _draw_curve(folder: Path) -> None:

@@ -71,6 +71,24 @@ def deciding(result: Mapping[str, Any], metric: str) -> float:
 
 
 @dataclass
+class Pace:
+    """What a time budget goes by (`training.minutes`), in seconds."""
+
+    before: float = 0.0
+    """What it took to open the corpus and all else before the first step, over all resumed parts."""
+    step: float = 0.0
+    """What a step takes."""
+    validation: float = 0.0
+    """What the last validation took, with the save that went with it."""
+    validated: float = 0.0
+    """How many seconds were used when it ended."""
+    planned: int = 0
+    """How many steps the whole run is planned to make; 0 before the first ones were measured."""
+    used_up: float = 0.0
+    """`training.minutes`, where they are used up."""
+
+
+@dataclass
 class Place:
     """Where a run is: with the weights, all that is needed to go on."""
 
@@ -88,12 +106,14 @@ class Place:
     fingerprint: str = ""
     few_shapes: bool = False
     """Whether batches are drawn to come in few shapes, as a GPU likes them: a run keeps to it on any device."""
+    pace: Pace = field(default_factory=Pace)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Place":
         """Take back what `dataclasses.asdict` gave."""
         history = [Score(**score) for score in values["history"]]
-        return cls(**{**values, "history": history, "window": Window(**values["window"])})
+        pace = Pace(**values.get("pace", {}))  # older checkpoints have none
+        return cls(**{**values, "history": history, "window": Window(**values["window"]), "pace": pace})
 
     @property
     def scores(self) -> list[tuple[float, float]]:
@@ -105,7 +125,7 @@ class Place:
         """The first of the best validations."""
         return max(self.history, key=lambda validation: validation.rank, default=None)
 
-    @property
-    def waited(self) -> int:
-        """How many validations have passed since the best."""
-        return len(self.history) - 1 - self.history.index(self.best) if self.best else 0
+    def waited(self, warmup: int) -> int:
+        """Return how many validations have passed since the best; those within the warm-up do not count."""
+        best = self.best
+        return sum(one.step > max(best.step, warmup) for one in self.history) if best else 0

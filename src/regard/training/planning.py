@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.config import Config, DataConfig
+from regard.config import Config
 from regard.data.configured import open_data
 from regard.data.corpus import Corpus
 from regard.data.held_out import sources_to_hold_out
@@ -15,9 +15,9 @@ from regard.settings import toml_value
 from regard.training.plan import Changes, Choice, Plan, covers, make_plan
 
 
-def can_plan(data: DataConfig) -> bool:
-    """Say whether there is something to plan for: texts."""
-    return bool(data.train or data.mixed or data.tagged) and not are_pictures(data.train)
+def can_plan(config: Config, base: Config | None = None) -> bool:
+    """Say whether there is something to plan for: texts, for a model that reads texts."""
+    return not are_pictures(config.data.train) and (base is None or base.model.image is None)
 
 
 def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None) -> Plan:
@@ -56,7 +56,7 @@ def told(plan: Plan) -> list[str]:
     """Write a plan as lines, one for each reason."""
     lines = [f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)"]
     for choices in grouped(plan.choices):
-        settings = ", ".join(f"{choice.name}={_shown(choice.value)}" for choice in choices)
+        settings = ", ".join(f"{choice.name}={shown(choice.value)}" for choice in choices)
         lines.append(f"  {settings}: {choices[0].reason}")
     return lines
 
@@ -85,5 +85,6 @@ def seen(found: Survey) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Write a value as --set takes it."""
     return value if isinstance(value, str) else toml_value(value)

@@ -47,6 +47,8 @@ class Progress(NamedTuple):
     tokens_per_second: float
     unit: str = "tokens"
     """What are counted in place of tokens, where there are none."""
+    left: float | None = None
+    """Seconds until the end, where the time limits."""
 
 
 @runtime_checkable
@@ -174,7 +176,9 @@ def describe(record: Mapping[str, Any], last: Progress | None) -> str:
         best = " · best so far" if record.get("best") else ""
         return f"{place} · validation loss {record['valid_loss']:.4f} · {' · '.join(_scores(record))}{best}"
     left, unit = "", next((unit for unit in UNITS if f"{unit}_per_second" in record), UNITS[0])
-    if last is not None and record.get(f"{unit}_per_second") and record.get("steps_per_second"):
+    if last is not None and last.left is not None:
+        left = f" · {duration(last.left)} left"
+    elif last is not None and record.get(f"{unit}_per_second") and record.get("steps_per_second"):
         left = f" · {duration((last.total - last.step) / record['steps_per_second'])} left"
     beside = "".join(
         f" · {name.removesuffix('_loss').replace('_', ' ')} {value:.4f}"

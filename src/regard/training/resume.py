@@ -10,20 +10,21 @@ from pathlib import Path
 
 import torch
 
-from regard.config import Config, TrainingConfig
+from regard.config import Config
 from regard.decoding.shortlist import SHORTLIST
 from regard.errors import TrainingError
 from regard.models.store import CONFIG, WEIGHTS
 from regard.settings import differences, read_toml
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
 from regard.training.material import CACHE
+from regard.training.schedule import goes_by_the_end
 from regard.training.trainer import METRICS, STATE, records_steps
 
-TENSORBOARD, CURVE = "tensorboard", "curve.png"
+TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.png", "report.txt"
 ASIDE, GONE = ".replaced", ".removed"
 """Where a run is while another takes its place, and while it is deleted."""
 
-LENGTH = ("training.epochs", "training.steps")
+LENGTH = ("training.epochs", "training.steps", "training.minutes")
 """Settings that say how long a run is."""
 HARMLESS = frozenset(
     {
@@ -155,17 +156,11 @@ def find(folder: Path) -> tuple[Saved | None, list[str]]:
 
 
 def _harmless(name: str, config: Config) -> bool:
-    if name in LENGTH and _goes_by_the_end(config.training):
+    if name in LENGTH and goes_by_the_end(config.training):
         return False
     if name == "training.save_every" and config.training.average == "last":
         return False  # the average is made of these checkpoints
     return name in HARMLESS or name.startswith("decoding.")
-
-
-def _goes_by_the_end(settings: TrainingConfig) -> bool:
-    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then."""
-    forced = settings.teacher_forcing >= 1 or settings.teacher_forcing_schedule == "constant"
-    return settings.schedule == "cosine" or not forced
 
 
 def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:
@@ -196,6 +191,6 @@ def put_aside(folder: Path) -> None:
     for entry in list(folder.iterdir()):
         if entry.is_file() and entry.suffix in (".toml", ".json", ".model"):
             shutil.copy2(entry, aside)
-    for name in (STATE, CACHE, TENSORBOARD, WEIGHTS, METRICS, CURVE, SHORTLIST):
+    for name in (STATE, CACHE, TENSORBOARD, WEIGHTS, METRICS, CURVE, REPORT, SHORTLIST):
         if (folder / name).exists():
             (folder / name).rename(aside / name)

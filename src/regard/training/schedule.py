@@ -19,11 +19,13 @@ class Moment:
     step: int
     """The step about to be made, from 1."""
     total: int
-    """How many steps the whole run is planned to make."""
+    """How many steps the whole run is planned to make; with a time budget, by what steps have taken so far."""
     scores: Sequence[tuple[float, float]] = ()
     """How good the validations so far were: the score, and what decides between equal ones; greater is better."""
 
 
+WARMUP_PART = 10
+"""With a time budget the warm-up takes one of so many parts at most."""
 Schedule = Callable[[Moment, TrainingConfig], float]
 
 schedules: Registry[Schedule] = Registry("schedule", "schedules")
@@ -45,6 +47,17 @@ def stalls(scores: Sequence[tuple[float, float]], patience: int) -> int:
     return count
 
 
+def goes_by_the_end(settings: TrainingConfig) -> bool:
+    """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then.
+
+    Where minutes limit, they depend on the time they take as well, so that no other run is gone on with bit for bit.
+    """
+    if settings.minutes:
+        return False
+    forced = settings.teacher_forcing >= 1 or settings.teacher_forcing_schedule == "constant"
+    return settings.schedule == "cosine" or not forced
+
+
 @schedules.register("constant")
 def constant(moment: Moment, config: TrainingConfig) -> float:
     """Stay at the full rate after the warm-up."""
@@ -57,15 +70,16 @@ def inverse_sqrt(moment: Moment, config: TrainingConfig) -> float:
 
     Differs from the paper: the factor is 1 at the end of the warm-up, so the rate is not tied to the model's width.
     """
-    return min(_warmup(moment, config), math.sqrt(max(config.warmup, 1) / moment.step))
+    return min(_warmup(moment, config), math.sqrt(max(warmup_steps(moment.total, config), 1) / moment.step))
 
 
 @schedules.register("cosine")
 def cosine(moment: Moment, config: TrainingConfig) -> float:
     """Fall to zero at the last step along half a cosine (Loshchilov & Hutter 2017, equation 5, without restarts)."""
-    if moment.step <= config.warmup:
+    warmup = warmup_steps(moment.total, config)
+    if moment.step <= warmup:
         return _warmup(moment, config)
-    gone = (moment.step - config.warmup) / max(moment.total - config.warmup, 1)
+    gone = (moment.step - warmup) / max(moment.total - warmup, 1)
     return 0.5 * (1 + math.cos(math.pi * min(gone, 1.0)))
 
 
@@ -76,5 +90,11 @@ def plateau(moment: Moment, config: TrainingConfig) -> float:
     return _warmup(moment, config) * float(config.plateau_factor**drops)
 
 
+def warmup_steps(total: int, config: TrainingConfig) -> int:
+    """Return the steps of warm-up of a run of `total`: of what a time budget allows, a tenth at most."""
+    return min(config.warmup, total // WARMUP_PART) if config.minutes else config.warmup
+
+
 def _warmup(moment: Moment, config: TrainingConfig) -> float:
-    return min(1.0, moment.step / config.warmup) if config.warmup else 1.0
+    warmup = warmup_steps(moment.total, config)
+    return min(1.0, moment.step / warmup) if warmup else 1.0

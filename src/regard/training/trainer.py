@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from regard.errors import ConfigError, TrainingError
 from regard.models.store import CONFIG, WEIGHTS, weights_of
 from regard.settings import to_toml
 from regard.shapes import Float, Tensor
-from regard.training import checkpoint
+from regard.training import budget, checkpoint
 from regard.training.ahead import Ahead, Numbers
 from regard.training.averaging import PREFIX, averages, set_weights
 from regard.training.checkpoint import Checkpoints, Name, Saved
@@ -36,7 +35,7 @@ from regard.training.metrics import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
 from regard.training.place import Place, Score, Window, deciding
 from regard.training.progress import Progress, Reporter
-from regard.training.schedule import Moment, learning_rate
+from regard.training.schedule import Moment, learning_rate, warmup_steps
 from regard.vision.build import WRITE
 
 METRICS, STATE = "metrics.jsonl", "state"
@@ -106,6 +105,9 @@ class Trainer:
         self.average.start(self.weights)
         self.checkpoints = Checkpoints(folder / STATE)
         self.place = Place(fingerprint=material.fingerprint)
+        self.budget = budget.Budget(self.settings.minutes, self.place.pace)
+        self.began: float | None = None
+        """When the process began to open the corpus, by `budget.now`; None for when `run` is called."""
         self.saved: Saved | None = None
         self._orders: dict[int, Sequence[Rows]] = {}
         self._ordering = threading.Lock()
@@ -118,8 +120,9 @@ class Trainer:
     @property
     def total(self) -> int:
         """How many steps are planned, going by the first epoch (others may have a batch more or less)."""
-        steps = self._first_epoch * self.settings.epochs
-        return min(steps, self.settings.steps) if self.settings.steps else steps
+        planned = self.place.pace.planned if self.settings.minutes else 0
+        limits = (self._first_epoch * self.settings.epochs, self.settings.steps, planned)
+        return min(limit for limit in limits if limit)
 
     @property
     def epoch_ended(self) -> bool:
@@ -128,11 +131,14 @@ class Trainer:
 
     def end(self) -> str | None:
         """Say why there is no further step to make, or None."""
-        if self.settings.patience and self.place.waited >= self.settings.patience:
+        patience = self.settings.patience
+        if patience and self.place.waited(warmup_steps(self.total, self.settings)) >= patience:
             return "patience"
         return self._limit()
 
     def _limit(self) -> str | None:
+        if 0 < self.settings.minutes <= self.place.pace.used_up:
+            return "minutes"
         if self.settings.steps and self.place.step >= self.settings.steps:
             return "steps"
         epochs_done = self.place.epoch if self.epoch_ended else self.place.epoch - 1
@@ -140,8 +146,9 @@ class Trainer:
 
     def _validation_scheduled(self) -> bool:
         every = self.settings.validate_every
-        by_count = self.place.step % every == 0 if every else self.epoch_ended
-        return self.place.step > 0 and (by_count or self._limit() is not None)
+        by_itself = self.budget.validates if self.settings.minutes else self.epoch_ended
+        due = self.place.step % every == 0 if every else by_itself
+        return self.place.step > 0 and (due or self._limit() is not None)
 
     def _save_scheduled(self) -> bool:
         every = self.settings.save_every
@@ -183,7 +190,10 @@ class Trainer:
 
     def run(self) -> str:
         """Train until an end or an interruption, and say which."""
-        self._started = time.perf_counter() - self.place.seconds
+        began = budget.now() if self.began is None else self.began
+        self._started = budget.now() - self.place.seconds
+        if self.settings.minutes:
+            self.budget.begin(budget.now() - began, self.place.step, self.place.seconds)
         self.metrics = Metrics(self.folder / METRICS, self.place.step)
         try:
             with (
@@ -201,17 +211,25 @@ class Trainer:
         while True:
             if self._save_scheduled() and not self._is_saved():
                 self._read(0)  # nothing is saved of a run that has gone astray
+                began, validates = self._used(), self._validation_scheduled()
                 self.average.checkpoint(self.place.step, self.weights)
                 try:
                     self._validate_if_due(interruption)
                 except StoppedError:
                     return self._stop()
+                self._count_validation(began, validates)
                 self._save(scheduled=True)
+                self._count_validation(began, validates)
             if (end := self.end()) is not None:
                 return end
             if interruption.asked:
                 return self._stop()
             self._step(ahead)
+
+    def _count_validation(self, began: float, validates: bool) -> None:
+        """Learn what a validation took: before it is saved, so that this is, and after it, with the save."""
+        if self.settings.minutes and validates:
+            self.budget.validated(self._used() - began, self._used())
 
     def _stop(self) -> str:
         self._read(0)
@@ -222,7 +240,7 @@ class Trainer:
 
     def _step(self, ahead: Ahead[Planned]) -> None:
         if not self._unread:
-            self._read_at = time.perf_counter()
+            self._read_at = budget.now()
         planned, place, settings = ahead.take(), self.place, self.settings
         step = place.step + 1
         moment = Moment(step, self.total, place.scores)
@@ -237,6 +255,8 @@ class Trainer:
         place.step, place.epoch, place.batch = step, planned.epoch, planned.first + len(planned.batches)
         numbers = Numbers(torch.stack([made.loss, made.norm, *made.beside.values()]))
         self._unread.append(Unread(step, planned.epoch, rate, made.tokens, numbers, tuple(made.beside)))
+        if settings.minutes:
+            self.budget.plan(step, self._used())
         self._read(0 if self._log_scheduled() else self._behind)
 
     def _read(self, most: int) -> None:
@@ -246,13 +266,22 @@ class Trainer:
             loss, norm, *beside = made.numbers.read()
             if not math.isfinite(loss) or not math.isfinite(norm):
                 raise self._not_finite("gradient" if math.isfinite(loss) else "loss", made.step, made.epoch)
-            now = time.perf_counter()
+            now = budget.now()
             window.add(made.tokens, loss, now - self._read_at, dict(zip(made.beside, beside, strict=True)))
+            if self.settings.minutes:
+                self.budget.took(now - self._read_at)
             self._read_at = now
-            speed, unit = window.tokens_per_second, self.material.unit
-            self.reporter.step(Progress(made.step, self.total, made.epoch, window.mean_loss, speed, unit))
+            self.reporter.step(self._progress(made))
             if made.step == self.place.step and self._log_scheduled():
                 self._log_step(made.rate, norm)
+
+    def _progress(self, made: Unread) -> Progress:
+        window, settings = self.place.window, self.settings
+        # Until some steps have been measured, nobody knows how many fit into the time.
+        total = made.step if settings.minutes and not self.place.pace.planned else self.total
+        left = max(self.budget.seconds - self._used(), 0.0) if settings.minutes else None
+        speed, unit = window.tokens_per_second, self.material.unit
+        return Progress(made.step, total, made.epoch, window.mean_loss, speed, unit, left)
 
     def _gradient(self, batches: Sequence[Any], ratio: float = 1.0) -> Gradient:
         """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
@@ -321,7 +350,10 @@ class Trainer:
         self.reporter.logged(record)
 
     def _seconds(self) -> float:
-        return time.perf_counter() - self._started
+        return budget.now() - self._started
+
+    def _used(self) -> float:
+        return self._seconds() + self.place.pace.before
 
     # -- validating and saving ----------------------------------------------------------------------------------------
 
@@ -360,7 +392,7 @@ class Trainer:
 
     def save_start(self) -> None:
         """Write the weights that a run starts from as its first checkpoint: it then needs no other folder to go on."""
-        self._started = time.perf_counter()
+        self._started = budget.now()
         self._save(scheduled=True)
 
     def _files(self) -> dict[str, bytes | Path]:
@@ -396,6 +428,7 @@ class Trainer:
         files = [file for file in saved.digests if file.startswith(PREFIX)]
         self.average.load({file: saved.tensors(file, self.device) for file in files})
         self.place = Place.from_dict(saved.place)
+        self.budget = budget.Budget(self.settings.minutes, self.place.pace)
         self.saved = saved
 
 
