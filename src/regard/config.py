@@ -257,6 +257,8 @@ class ModelConfig:
     """Drop the same units at every step of a sentence (Gal & Ghahramani 2016)."""
     reverse_source: bool = False
     """Read the source from its last word to its first (Sutskever et al. 2014)."""
+    copy: bool = False
+    """Copy source tokens as well as writing them: a pointer-generator over the attention (See et al. 2017)."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     attention: AttentionConfig | None = field(default_factory=AttentionConfig)

@@ -83,7 +83,7 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""
         taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]
-        logits = [member.project(own.features) for member, own in zip(self.members, taught, strict=True)]
+        logits = [member.logits(own) for member, own in zip(self.members, taught, strict=True)]
         weights = [own.weights for own in taught if own.weights is not None]
         return Taught(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
 

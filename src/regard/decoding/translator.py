@@ -436,7 +436,7 @@ def force(
     tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
     taught = decoder.teach(_shift(tokens), encoded, look)
     # Padding takes no part in the widest product there is, the one over the vocabulary.
-    every = decoder.project(taught.features[real]).float().log_softmax(dim=-1)
+    every = decoder.logits(taught, real).float().log_softmax(dim=-1)
     chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
     weights = torch.zeros(len(targets), 0) if taught.weights is None else taught.weights.float().cpu()
     log_probs = torch.split(chosen, [len(target) for target in targets])
