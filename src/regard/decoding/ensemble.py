@@ -46,6 +46,7 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         super().__init__()
         self.decoders = nn.ModuleList(members)
         self.geometric = mean == "geometric"
+        self.copies = any(member.copies for member in members)
 
     @property
     def members(self) -> list[Decoder[Any]]:
@@ -90,6 +91,10 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Leave them as they are: `teach` has made log-probabilities of them."""
         return features
+
+    def copied_as(self, source: Sequence[int]) -> list[int]:
+        """Return what any of them can copy."""
+        return sorted({word for member in self.members for word in member.copied_as(source)})
 
     def _mean(self, logits: Sequence[Float[Tensor, "*N W"]]) -> Float[Tensor, "*N W"]:
         every = torch.stack([each.float().log_softmax(dim=-1) for each in logits])

@@ -1,7 +1,7 @@
 """The decoder that copies: a mixture of what another one writes and of the tokens that it looks at."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,6 +18,8 @@ MARKS = (2, 3)
 """Beginning and end, which cannot be copied; what is unknown can."""
 SMALLEST = 1e-30
 """What the output layer is left at least, so that its logarithm is a number."""
+ROUNDING = 0.01
+"""By how much weights may miss a sum of one, in half precision."""
 
 
 class PointerState(NamedTuple):
@@ -45,7 +47,7 @@ class Pointer(Decoder[PointerState]):
     `decoding.replace_unknown` to write what was looked at.
     """
 
-    copies: ClassVar[bool] = True
+    copies = True
 
     def __init__(self, writer: Decoder[Any], source_size: int) -> None:
         """Wrap a decoder. Vocabularies of the same size are taken for one, until `match` tells otherwise."""
@@ -95,9 +97,9 @@ class Pointer(Decoder[PointerState]):
         assert features is not None
         if weights is None or not weights.shape[1]:  # it sees one place alone
             weights = torch.ones_like(words, dtype=features.dtype)[:, None, None]
-        elif len(words) != len(weights):  # hypotheses of the same source
-            words = words.repeat_interleave(len(weights) // len(words), dim=0)
-        logits = mixture(step.logits, self._copied(features, weights, words))
+        elif words.shape[0] < weights.shape[0]:  # hypotheses of the same source
+            words = words.repeat_interleave(weights.shape[0] // words.shape[0], dim=0)
+        logits = mixture(step.logits, Copied(*self._shared(features, weights, words), words))
         return Step(logits, state._replace(own=step.state), step.weights if look else None, features)
 
     def reorder(self, state: PointerState, rows: Int[Tensor, " N"]) -> PointerState:
@@ -116,8 +118,9 @@ class Pointer(Decoder[PointerState]):
         """Run the decoder within over given tokens, and tell what it copies."""
         taught = self.writer.teach(tokens, encoded, look)
         assert taught.weights is not None
-        copied = self._copied(taught.features, taught.weights, self._words(encoded))
-        return taught._replace(weights=taught.weights if look else None, copied=copied)
+        words = self._words(encoded)
+        shared = self._shared(taught.features, taught.weights, words[:, None])
+        return taught._replace(weights=taught.weights if look else None, copied=Copied(*shared, words))
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Apply the output layer: its logits say nothing of what is copied."""
@@ -138,16 +141,25 @@ class Pointer(Decoder[PointerState]):
         assert encoded.tokens is not None, "a decoder that copies needs to know what was read"
         return self.target_of[encoded.tokens].masked_fill(~encoded.mask, NONE)
 
-    def _copied(
-        self, features: Float[Tensor, "*B D"], weights: Float[Tensor, "*B L H S"], words: Int[Tensor, "R S"]
-    ) -> Copied:
-        """Share probability out; what the look gives to no word that can be copied stays with the output layer."""
+    def _shared(
+        self, features: Float[Tensor, "*B D"], weights: Float[Tensor, "*B L H S"], words: Int[Tensor, "*#B S"]
+    ) -> tuple[Float[Tensor, "*B"], Float[Tensor, "*B S"]]:
+        """Return what is left to the output layer, and what each place of the source gives to its word.
+
+        What the look gives to places without a word that can be copied stays with the output layer.
+        """
         looks = exact(weights[..., -1, :, :]).mean(dim=-2)
-        looks = looks * (words != NONE).view(len(words), *[1] * (looks.dim() - 2), -1)
-        writes = torch.sigmoid(exact(self.p_gen(features)))[..., 0]
-        rest = (1 - looks.sum(dim=-1)).clamp_min(0.0)
-        generated = (writes + (1 - writes) * rest).clamp_min(SMALLEST)
-        return Copied(generated, (1 - writes)[..., None] * looks, words)
+        # A look that finds nothing (monotonic) leaves all; one that sums to one but for rounding leaves nothing.
+        total = looks.sum(dim=-1)
+        found = (total / (1 - ROUNDING)).clamp_max(1.0)
+        looks = looks * (found / total.clamp_min(SMALLEST))[..., None]
+        fixed = words == NONE
+        left = (1 - found) + (looks * fixed).sum(dim=-1)
+        score = exact(self.p_gen(features))
+        # A sigmoid, and what it lacks of one: near zero neither is rounded.
+        writes, copies = torch.softmax(torch.cat((score, torch.zeros_like(score)), dim=-1), dim=-1).unbind(dim=-1)
+        generated = (writes + copies * left).clamp_min(SMALLEST)
+        return generated, copies[..., None] * looks.masked_fill(fixed, 0.0)
 
 
 def mixture(logits: Float[Tensor, "*N W"], copied: Copied) -> Float[Tensor, "*N W"]:

@@ -113,7 +113,7 @@ class Decoder(nn.Module, ABC, Generic[State]):
     """What `project` applies; training reads its weights too, to make the loss without keeping logits."""
     grows: bool = False
     """Whether a step takes the longer the more steps there is room for in a steady state."""
-    copies: ClassVar[bool] = False
+    copies: bool = False
     """Whether it needs to know the tokens of a source."""
     tells_last: bool = False
     """Whether it yields the weights of its last layer (as its only one) where nobody asks for those of all."""
