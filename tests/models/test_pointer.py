@@ -322,7 +322,7 @@ def unseen(seed, words, count=32, size=5):
     return Batch(source, real, read, written, real, torch.arange(count).numpy())
 
 
-def after_steps(copy, steps=120):
+def after_steps(copy, steps=60):
     torch.manual_seed(4)
     config = replace(settings("luong"), copy=copy, embedding=24, attention=AttentionConfig("general"))
     sides = {"encoder": EncoderConfig(width=24), "decoder": DecoderConfig("luong", width=48, readout="tanh")}

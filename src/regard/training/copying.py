@@ -41,8 +41,10 @@ def matches(tokenizers: Tokenizers) -> list[int]:
 
 
 def _texts(side: Tokenizer, tokens: Iterable[int]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield what each token adds to a text; a byte adds no text by itself, and is known by how it is shown."""
+    """Yield what each token adds to a text; a byte is no character by itself, and is known by how it is shown."""
+    tags = set(side.tag_ids)
     for token in tokens:
         text, piece = side.surfaces([token])[0], side.pieces([token])[0]
-        if not is_mark(token) and token not in side.tag_ids:
-            yield token, (text, "") if text.strip("\ufffd") else ("", piece)
+        is_byte = piece.startswith("<0x") and piece not in text
+        if not is_mark(token) and token not in tags:
+            yield token, ("", piece) if is_byte else (text, "")
