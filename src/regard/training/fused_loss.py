@@ -137,9 +137,9 @@ def mixed_rows(
     none, at = (targets < 0)[:, None], targets.clamp_min(0)[:, None]
     right, mean = (logits.gather(1, at).float(), logits.float().mean(dim=1, keepdim=True)) if smoothing else (0.0, 0.0)
     plain = _rows(logits, targets, Wanted(0.0, 0.0))
-    left, copies = copied.float().log().split(1, dim=1)
-    written = left - plain.nll[:, None]
-    whole = torch.logaddexp(written, copies)
+    left, copies = copied.float().log().unbind(dim=1)
+    written = left[:, None] - plain.nll[:, None]
+    whole = torch.logaddexp(written, copies[:, None])
     share = (written - whole).exp()
     to_copied = torch.cat((share / copied[:, :1].float(), whole.clamp_min(LEAST).neg().exp()), dim=1)
     nll = whole.neg().masked_fill(none, 0.0)
