@@ -109,6 +109,7 @@ def mechanisms() -> Iterator[Mechanism]:
     """Yield every registered mechanism, and the extras that are no part of their own."""
     from regard.attention.heads import Heads
     from regard.models.luong import LuongDecoder
+    from regard.models.pointer import Pointer
     from regard.training.auxiliary import guided_loss
 
     for name, described in scores.items():
@@ -134,6 +135,7 @@ def mechanisms() -> Iterator[Mechanism]:
     feeding = ("model.decoder.input_feeding=true", "model.decoder.kind=luong", "model.decoder.readout=tanh")
     yield Mechanism("extra", "input-feeding", LuongDecoder, feeding)
     yield Mechanism("extra", "guided", guided_loss, ("training.guided=0.5",))
+    yield Mechanism("extra", "copy", Pointer, ("model.copy=true",))
 
 
 # -- training ---------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def make_folder():
         torch.manual_seed(3)
         model = build(config.model, *sizes_of(vocabulary))
         with torch.no_grad():
-            for parameter in model.parameters():
+            for parameter in filter(lambda one: one.requires_grad, model.parameters()):
                 parameter.mul_(3.0 if config.model.image is None else 1.5)
         (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
         weights = {name: tensor.contiguous() for name, tensor in weights_of(model).items()}

@@ -66,7 +66,7 @@ def make(config, seed=5, sharpness=1.7):
     torch.manual_seed(seed)
     model = build_model(config, WORDS, WORDS).eval()
     with torch.no_grad():
-        for weight in model.parameters():
+        for weight in filter(lambda one: one.requires_grad, model.parameters()):
             weight.mul_(sharpness)
     return model
 

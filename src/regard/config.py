@@ -261,6 +261,8 @@ class ModelConfig:
     """Drop the same units at every step of a sentence (Gal & Ghahramani 2016)."""
     reverse_source: bool = False
     """Read the source from its last word to its first (Sutskever et al. 2014)."""
+    copy: bool = False
+    """Copy source tokens as well as writing them: a pointer-generator over the attention (See et al. 2017)."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     attention: AttentionConfig | None = field(default_factory=AttentionConfig)
@@ -390,7 +392,7 @@ class DecodingConfig:
     max_ratio: float = 2.0
     """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
-    """Replace an unknown word by the source word most looked at (tokenizer words)."""
+    """Replace what is unknown by the source word or character most looked at (tokenizer words, characters)."""
     groups: int = 0
     """diverse: groups that the beam is split into, which keep away from each other; 0 for one for each hypothesis."""
     diversity: float = 0.5

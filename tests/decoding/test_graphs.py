@@ -74,6 +74,17 @@ UNSTEADY = ("cheng", "lm-attention", "luong2015-local")
 """Decoders that look at a past that grows, or ask how far to look."""
 
 
+COPYING = ("bahdanau2014-small", "luong2015-small", "gnmt2016-small", "transformer2017-small")
+
+
+@pytest.mark.parametrize("name", COPYING)
+@pytest.mark.parametrize("options", OPTIONS[:2], ids=["beam", "greedy"])
+def test_what_copies_finds_what_the_plain_search_finds(name, options):
+    model, graphs = model_of(name, "copy=true"), Graphs(smallest=1)
+    for seed in range(2):
+        assert_same(*both(model, read(model, seed=seed), options, graphs))
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_it_finds_what_the_plain_search_finds(name):
     model, graphs = model_of(name), Graphs(smallest=1)

@@ -55,6 +55,8 @@ def folders(tmp_path_factory, make_folder):
             reach: (Config(model=replace(WINDOWED, attention=AttentionConfig("general", reach, window=1))), words)
             for reach in ("local-m", "local-p")
         },
+        "copying": (Config(model=replace(TEXTS, copy=True)), Tokenizers(SOURCE, SOURCE)),
+        "copying-gru": (Config(model=replace(WINDOWED, copy=True)), words),
         "caption": (vision("xu2015-hard-small", *WRITER), Tokenizers(TARGET, TARGET)),
         "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),

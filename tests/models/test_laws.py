@@ -22,6 +22,7 @@ from regard.layers.cells import cells
 from regard.layers.readout import readouts
 from regard.masks import from_lengths, reversal
 from regard.models.build import build_model
+from regard.models.pointer import Pointer, PointerState
 from regard.models.registries import decoders, encoders
 from regard.models.seq2seq import Seq2Seq
 from regard.models.tape import TapeAttention
@@ -178,6 +179,24 @@ def hybrids() -> dict[str, ModelConfig]:
     return found
 
 
+def copying() -> dict[str, ModelConfig]:
+    """Every decoder copies from what it looks at, and one of them with looks of other kinds."""
+    found = {}
+    for kind in decoders:
+        found[f"copying {kind}"] = ModelConfig(
+            copy=True,
+            encoder=EncoderConfig(TRANSFORMER if kind == TRANSFORMER else "recurrent", layers=2),
+            decoder=DecoderConfig(kind, layers=2, readout="tanh"),
+            attention=HEADS,
+            self_attention=HEADS,
+        )
+    for name in ("sparsemax", "hard", "monotonic"):
+        found[f"copying, {name}"] = replace(found["copying transformer"], attention=replace(HEADS, focus=name))
+    found["copying, in a window"] = replace(found["copying luong"], attention=AttentionConfig(reach="local-p"))
+    found["copying, in reverse"] = replace(found["copying bahdanau"], reverse_source=True, tie="all")
+    return found
+
+
 def refusal(model: ModelConfig) -> str | None:
     try:
         with torch.device("meta"):
@@ -187,7 +206,13 @@ def refusal(model: ModelConfig) -> str | None:
     return None
 
 
-ALL = {name: as_deep(preset(name).model) for name in presets} | recurrent_systems() | transformers() | hybrids()
+ALL = (
+    {name: as_deep(preset(name).model) for name in presets}
+    | recurrent_systems()
+    | transformers()
+    | hybrids()
+    | copying()
+)
 # Of those that are the same once they are tiny, the first is enough.
 ALL = {name: model for model, name in {shrunk(model): name for name, model in reversed([*ALL.items()])}.items()}
 REFUSED = {name: reason for name, model in ALL.items() if (reason := refusal(model)) is not None}
@@ -217,7 +242,7 @@ def batch():
 
 def logits_of(model, source, mask, tokens):
     taught = model.decoder.teach(tokens, model.encode(source, mask))
-    return model.decoder.project(taught.features), taught.weights
+    return model.decoder.logits(taught), taught.weights
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +262,7 @@ def taught(model, batch, encoded):
 def found(model, taught):
     """Return the logits and weights that the laws compare others with."""
     with torch.no_grad():
-        return model.decoder.project(taught.features), taught.weights
+        return model.decoder.logits(taught), taught.weights
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +307,7 @@ def test_teaching_learns_what_stepping_learns(model, settings, batch):
         step = model.decoder.step(tokens[:, t], state)
         stepped.append(step.logits)
         state = step.state
-    taught = model.decoder.project(model.decoder.teach(tokens, model.encode(source, mask), look=False).features)
+    taught = model.decoder.logits(model.decoder.teach(tokens, model.encode(source, mask), look=False))
     for one, other in zip(slopes(torch.stack(stepped, dim=1)), slopes(taught), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
@@ -354,7 +379,7 @@ def test_every_parameter_gets_a_gradient(model, batch):
     source, mask, tokens = batch
     model = copy.deepcopy(model).train()
     taught = model.decoder.teach(tokens, model.encode(source, mask))
-    loss = model.decoder.project(taught.features).square().sum()
+    loss = model.decoder.logits(taught).square().sum()
     # What is sampled is learned through its log-probability.
     loss = loss if taught.extras.log_prob is None else loss + taught.extras.log_prob.sum()
     loss.backward()
@@ -407,6 +432,9 @@ def test_a_state_can_be_gone_back_to(model, batch, state):
 def look_plainly(decoder):
     """Return a copy whose looks at the source share one weight among the places that they may look at."""
     decoder = copy.deepcopy(decoder)
+    if isinstance(decoder, Pointer):
+        decoder.writer = look_plainly(decoder.writer)
+        return decoder
     for owner in decoder.layers if isinstance(decoder, TransformerDecoder) else [decoder]:
         look = owner.attention.attention if isinstance(owner.attention, TapeAttention) else owner.attention
         look.reach, look.focus = reaches["global"](Sizes(1, 1)), focuses["softmax"](Sizes(1, 1))
@@ -419,6 +447,8 @@ def hide_all_but(state, places):
     def hide(memory):
         return memory._replace(mask=torch.nn.functional.one_hot(places, memory.mask.shape[1]).bool())
 
+    if isinstance(state, PointerState):
+        return state._replace(own=hide_all_but(state.own, places))
     if isinstance(state, TransformerState):
         return state._replace(layers=tuple(layer._replace(source=hide(layer.source)) for layer in state.layers))
     return state._replace(memory=hide(state.memory))

@@ -448,7 +448,7 @@ def test_it_learns_a_few_sentences_by_heart(name):
     encoder, decoder = TRAINED[name]
     torch.manual_seed(1)
     attention = None if encoder.kind == "none" else ADDITIVE
-    config = ModelConfig(16, "none", 0.0, False, False, encoder, decoder, attention, ADDITIVE)
+    config = ModelConfig(16, "none", 0.0, False, False, False, encoder, decoder, attention, ADDITIVE)
     model = build_model(config, W, W)
     source = torch.randint(4, W, (7, 5))
     mask = torch.ones_like(source, dtype=torch.bool)

@@ -28,7 +28,7 @@ FUTURE = torch.ones(T, T, dtype=torch.bool).triu(1)
 def tiny(norm="post", activation="relu", **changes):
     encoder = EncoderConfig("transformer", layers=2, width=D, feed_forward=FF, norm=norm, activation=activation)
     decoder = DecoderConfig("transformer", layers=3, width=D, feed_forward=FF, norm=norm, activation=activation)
-    model = ModelConfig(D, "all", 0.0, False, False, encoder, decoder, LOOK, LOOK, "sinusoidal")
+    model = ModelConfig(D, "all", 0.0, False, False, False, encoder, decoder, LOOK, LOOK, "sinusoidal")
     return replace(model, **changes)
 
 

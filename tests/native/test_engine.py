@@ -42,6 +42,8 @@ UNKNOWN = {
     "local": recurrent("luong", "gru", 1, attention("general", reach="local-m", window=2), "tanh"),
     "coverage": recurrent("bahdanau", "gru", 1, attention("additive", coverage="see2017"), "tanh"),
     "rotary": transformer(positions="rotary"),
+    "copying": replace(transformer(), copy=True),
+    "copying, gru": replace(recurrent("bahdanau", "gru", 1, attention("additive"), "maxout"), copy=True),
     "window": transformer(reach="window", window=2, looks=attention("scaled-dot", heads=2)),
 }
 

@@ -168,7 +168,9 @@ def _what_next(config: Config, out: Path) -> str:
     return f' Look at it with: regard attend {out} "a sentence of yours"{to}'
 
 
-def _starting_point(out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None) -> Config | None:
+def _starting_point(
+    out: Path, preset: str | None, config: Path | None, resume: bool, model: Path | None
+) -> Config | None:
     import regard.presets  # noqa: F401 (importing it registers them)
     from regard.presets.vision import any_preset
 

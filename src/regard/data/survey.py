@@ -78,7 +78,7 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
     random, kept = Random(seed), list[Pair]()
     known: set[int] = set()
     longest, most_words, pairs, identical, paired = [0, 0], [0, 0], 0, 0, False
-    for pairs, pair in enumerate(corpus, start=1):  # noqa: B007 (the count is used below)
+    for pairs, pair in enumerate(corpus, start=1):
         place = len(kept) if pairs <= SAMPLE else int(random.random() * pairs)
         if place < SAMPLE:
             kept[place : place + 1] = [Pair(pair.source[:_LONGEST], pair.target[:_LONGEST])]

@@ -46,6 +46,7 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         super().__init__()
         self.decoders = nn.ModuleList(members)
         self.geometric = mean == "geometric"
+        self.copies = any(member.copies for member in members)
 
     @property
     def members(self) -> list[Decoder[Any]]:
@@ -83,13 +84,17 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""
         taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]
-        logits = [member.project(own.features) for member, own in zip(self.members, taught, strict=True)]
+        logits = [member.logits(own) for member, own in zip(self.members, taught, strict=True)]
         weights = [own.weights for own in taught if own.weights is not None]
         return Taught(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Leave them as they are: `teach` has made log-probabilities of them."""
         return features
+
+    def copied_as(self, source: Sequence[int]) -> list[int]:
+        """Return what any of them can copy."""
+        return sorted({word for member in self.members for word in member.copied_as(source)})
 
     def _mean(self, logits: Sequence[Float[Tensor, "*N W"]]) -> Float[Tensor, "*N W"]:
         every = torch.stack([each.float().log_softmax(dim=-1) for each in logits])

@@ -265,7 +265,8 @@ def _filled(encoded: Encoded, shape: Shape) -> Encoded:
         picked = part.index_select(0, rows)
         return functional.pad(picked, (0, 0) * (part.dim() - 2) + (0, more)) if places else picked
 
-    return Encoded(fill(encoded.states), fill(encoded.mask), fill(encoded.summary, False), fill(encoded.memories))  # type: ignore[arg-type]
+    filled = {name: fill(part, name != "summary") for name, part in encoded._asdict().items()}
+    return Encoded(**filled)  # type: ignore[arg-type]
 
 
 def each(function: Any, tree: Any) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.vocabulary import UNK
@@ -81,3 +82,22 @@ def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, 
         if token == UNK and words:
             given[word] = words[int(look[word].argmax())]
     return " ".join(given)
+
+
+def copy_unknown(
+    tokens: Sequence[int], target: Tokenizer, source: Sequence[int], units: Sequence[str], look: NDArray[np.float32]
+) -> str:
+    """Write tokens, in the place of each unknown one the unit of the source most looked at: a character, or a word.
+
+    `source` are the tokens read and `units` their texts; where the model did not know some of them, it is one of these.
+    `look` is target × source.
+    """
+    unknown = [place for place, token in enumerate(source) if token == UNK]
+    among = unknown or list(range(len(source)))
+    surfaces = target.surfaces(tokens)
+    for step, token in enumerate(tokens):
+        if token == UNK and among:
+            found = units[among[int(look[step, among].argmax())]]
+            surfaces[step] = f" {found}" if target.kind == "words" else found
+    written = "".join(surfaces)
+    return written.removeprefix(" ") if target.kind == "words" else written

@@ -31,7 +31,7 @@ from regard.decoding.rules import limit
 from regard.decoding.sample import key
 from regard.decoding.search import Request, check_options, search_for
 from regard.decoding.shortlist import MANY, SHORTLIST, Shortlist
-from regard.decoding.translation import Read, Translation, nothing, on_one_line, replace_unknown, trace_of
+from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Decoder, Encoded
 from regard.models.rest import at_rest
@@ -72,6 +72,7 @@ class Translator:
         self._engines = Engines()
         self._graphs = Graphs()
         self._most_read = model.most_read if model.reads else None
+        self._copies = model.decoder.copies
 
     @classmethod
     def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
@@ -83,6 +84,12 @@ class Translator:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether what is unknown can be replaced: a word, or a character where characters are read too."""
+        source, target = self.tokenizers.source.kind, self.tokenizers.target.kind
+        return target == "words" or (target == "characters" and source == target and self.model.reads)
 
     @property
     def members(self) -> int:
@@ -137,7 +144,8 @@ class Translator:
         found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
         lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
-        look = look or posterior or (options.replace_unknown and self.tokenizers.target.kind == "words")
+        replacing = options.replace_unknown and self._replaces
+        look = look or posterior or replacing
         words = self._words(options.shortlist, sources, starts) if options.shortlist else None
 
         def read(batch: Sequence[int], reading: Callable[[Tensor, Tensor, Tensor], Encoded]) -> Encoded:
@@ -149,7 +157,7 @@ class Translator:
             return Request(
                 BOS,
                 EOS,
-                banned_tokens(self.tokenizers.target),
+                banned_tokens(self.tokenizers.target, replacing=replacing),
                 [starts[row] for row in these],
                 n_best,
                 candidates,
@@ -170,7 +178,7 @@ class Translator:
             for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
                 row = rows[place]
                 best = self._explained(sources[row], best, options) if posterior else best
-                found[row] = self._translation(texts[row], sources[row], best, options.replace_unknown, look, posterior)
+                found[row] = self._translation(texts[row], sources[row], best, replacing, look, posterior)
                 yield
 
         def begin(engine: Engine, threads: int, batch: Sequence[int]) -> Any:
@@ -223,8 +231,10 @@ class Translator:
                 f"decoding.shortlist needs to know which words go together, and the model folder has no {SHORTLIST}: "
                 + advice
             )
+        copied = self.model.decoder.copied_as
         return [
-            self.shortlist.words(source, count, (EOS, *start)) for source, start in zip(sources, starts, strict=True)
+            self.shortlist.words(source, count, (EOS, *start, *copied(source)))
+            for source, start in zip(sources, starts, strict=True)
         ]
 
     def stream(
@@ -394,15 +404,26 @@ class Translator:
         for hypothesis in best:
             trace = trace_of(hypothesis, self._read(source), target, look, posterior)
             written = target.decode(hypothesis.tokens)
-            if replacing and target.kind == "words" and UNK in hypothesis.tokens and trace.weights.shape[0]:
+            if replacing and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text
-                written = replace_unknown(hypothesis.tokens, written, trace, read)
+                if target.kind == "characters" or (self._copies and self.tokenizers.source.kind == target.kind):
+                    written = self._with_copies(hypothesis.tokens, source, read, trace)
+                else:
+                    written = replace_unknown(hypothesis.tokens, written, trace, read)
             if not self.model.reads:
                 # What was given is given back as it was, also where the vocabulary does not know all of it.
                 begun = target.decode(hypothesis.tokens[: len(target.encode(text))])
                 written = text + written.removeprefix(begun)
             every.append(Translation(written, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
+
+    def _with_copies(self, tokens: Sequence[int], source: list[int], text: str, trace: AttentionTrace) -> str:
+        """Write what is unknown as it stands in the source; where a model copies from, its last layer tells."""
+        read, units = slice(1 if self.tokenizers.tags else 0, -1), list(text)
+        if self.tokenizers.target.kind == "words":
+            units = text.split()
+        look = trace.look(layer=-1 if self._copies else None)[:, read]
+        return copy_unknown(tokens, self.tokenizers.target, source[read], units, look)
 
     def _read(self, source: list[int]) -> Read:
         """Tell what was read, as it is shown; of a language model nothing, since its end mark is not looked at."""
@@ -416,13 +437,14 @@ def cut(ids: list[int], most: int | None) -> list[int]:
     return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
-def banned_tokens(target: Tokenizer, replaceable: bool = True) -> tuple[int, ...]:
+def banned_tokens(target: Tokenizer, replaceable: bool = True, replacing: bool = False) -> tuple[int, ...]:
     """Return the marks, tags and control characters that a translation may not hold.
 
     The mark for what is unknown can be replaced where it stands for a word and there is a source to take it from;
-    subwords spell what they do not know, and among letters it would be of no use.
+    subwords spell what they do not know, and among letters it is of use only if it will be replaced (`replacing`).
     """
-    marks = (PAD, BOS) if target.kind == "words" and replaceable else (PAD, BOS, UNK)
+    known = (target.kind == "words" and replaceable) or (target.kind == "characters" and replacing)
+    marks = (PAD, BOS) if known else (PAD, BOS, UNK)
     return (*marks, *target.tag_ids, *target.control_ids)
 
 
@@ -436,7 +458,7 @@ def force(
     tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
     taught = decoder.teach(_shift(tokens), encoded, look)
     # Padding takes no part in the widest product there is, the one over the vocabulary.
-    every = decoder.project(taught.features[real]).float().log_softmax(dim=-1)
+    every = decoder.logits(taught, real).float().log_softmax(dim=-1)
     chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
     weights = torch.zeros(len(targets), 0) if taught.weights is None else taught.weights.float().cpu()
     log_probs = torch.split(chosen, [len(target) for target in targets])

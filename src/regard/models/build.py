@@ -29,6 +29,8 @@ from regard.models import (  # noqa: F401 (importing them registers them)
 )
 from regard.models import encoder as recurrent_encoder  # noqa: F401
 from regard.models.lstmn import FUSIONS
+from regard.models.pointer import Pointer, check_copying
+from regard.models.protocol import Decoder
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer_layer import check_choices
@@ -92,7 +94,9 @@ def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Se
         summary=encoder.summary,
         target_size=target_size,
     )
-    decoder = decoders[config.decoder.kind](config, parts)
+    decoder: Decoder[Any] = decoders[config.decoder.kind](config, parts)
+    if config.copy:
+        decoder = Pointer(decoder, source_size)
     return Seq2Seq(source_embedding, encoder, decoder, dropout, config.reverse_source)
 
 
@@ -141,6 +145,7 @@ def check_model(config: ModelConfig, source_size: int, target_size: int) -> None
             "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks "
             "of an encoder at its own source belong to none: take gumbel, which learns through what it draws."
         )
+    check_copying(config)
     _check_names(config)
     sizes = {
         "model.embedding": config.embedding,

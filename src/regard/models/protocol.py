@@ -1,7 +1,7 @@
 """The contract between encoders, decoders and everything that searches, trains or looks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import nn
@@ -20,6 +20,8 @@ class Encoded(NamedTuple):
     """The final state of each layer, from below (an LSTM's cell states follow its hidden ones, as further layers)."""
     memories: Float[Tensor, "B S D"] | None = None
     """The memory behind each state, where the encoder keeps them all (LSTMN)."""
+    tokens: Int[Tensor, "B S"] | None = None
+    """What was read, in its own order, for decoders that copy."""
 
 
 class Summary(NamedTuple):
@@ -67,6 +69,23 @@ class Step(NamedTuple):
     """What to give to the next step: the decoder's own kind of state."""
     weights: Float[Tensor, "B L H S"] | None
     """Where it looked, per layer and head; no layers (`L = 0`) without attention; None where nobody asked."""
+    features: Float[Tensor, "B D"] | None = None
+    """What the output layer read."""
+
+
+class Copied(NamedTuple):
+    """What a decoder that copies makes of its looks: a mixture of the output layer's words and the source's."""
+
+    generated: Float[Tensor, "*B T"]
+    """How much of the probability is left to the output layer."""
+    shares: Float[Tensor, "*B T S"]
+    """What each place of the source gives to its token; nothing where that cannot be copied."""
+    words: Int[Tensor, "*B S"]
+    """The target token of each place, whether it can be copied or not."""
+
+    def of(self, targets: Int[Tensor, "*B T"]) -> Float[Tensor, "*B T"]:
+        """Return how probable copying makes each of these tokens."""
+        return (self.shares * (self.words[..., None, :] == targets[..., None])).sum(dim=-1)
 
 
 class Taught(NamedTuple):
@@ -78,6 +97,8 @@ class Taught(NamedTuple):
     """Where it looked, per layer and head; None where that was not asked for and need not exist."""
     extras: Extras = Extras()
     """What the looks tell the loss."""
+    copied: Copied | None = None
+    """What decoders that copy add to the output layer: `logits` mixes them, `project` does not."""
 
 
 class Decoder(nn.Module, ABC, Generic[State]):
@@ -90,8 +111,12 @@ class Decoder(nn.Module, ABC, Generic[State]):
 
     output: nn.Linear
     """What `project` applies; training reads its weights too, to make the loss without keeping logits."""
-    grows: ClassVar[bool] = False
+    grows: bool = False
     """Whether a step takes the longer the more steps there is room for in a steady state."""
+    copies: bool = False
+    """Whether it needs to know the tokens of a source."""
+    tells_last: bool = False
+    """Whether it yields the weights of its last layer (as its only one) where nobody asks for those of all."""
 
     @property
     def most(self) -> int | None:
@@ -146,6 +171,14 @@ class Decoder(nn.Module, ABC, Generic[State]):
     @abstractmethod
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Make logits over the vocabulary of features."""
+
+    def logits(self, taught: Taught, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
+        """Score every word at every position that was taught, or at the real ones alone: what `step` yields there."""
+        return self.project(taught.features if real is None else taught.features[real])
+
+    def copied_as(self, source: Sequence[int]) -> list[int]:
+        """Return the target tokens that it can copy from a source; none unless it copies."""
+        return []
 
 
 def pick(tree: Any, rows: Tensor) -> Any:

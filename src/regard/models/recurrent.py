@@ -162,13 +162,14 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def step(self, token: Int[Tensor, " B"], state: RecurrentState, look: bool = True) -> Step:
         """Take one step: the first of a run over one token."""
+        look = look or self.tells_last
         taught, after = self._run(token[:, None], state, look)
         weights = taught.weights[:, 0] if look and taught.weights is not None else None
-        return Step(self.project(taught.features[:, 0]), after, weights)
+        return Step(self.project(taught.features[:, 0]), after, weights, taught.features[:, 0])
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens."""
-        return self._run(tokens, self.start(encoded), look)[0]
+        return self._run(tokens, self.start(encoded), look or self.tells_last)[0]
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         raise NotImplementedError

@@ -64,6 +64,8 @@ class Seq2Seq(nn.Module):
         order = reversal(mask, kept=1) if self.reverse_source else None  # the end mark stays at the end
         read = source if order is None else source.gather(1, order)
         encoded = reading(read)
+        if self.decoder.copies:
+            encoded = encoded._replace(tokens=source)
         if order is None:
             return encoded
         # A reversal undoes itself.

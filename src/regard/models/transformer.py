@@ -129,7 +129,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         """Take one step, with all steps before remembered."""
         taught, after = self._run(token[:, None], state, look)
         weights = None if taught.weights is None else taught.weights[:, 0]
-        return Step(self.project(taught.features[:, 0]), after, weights)
+        return Step(self.project(taught.features[:, 0]), after, weights, taught.features[:, 0])
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
         """Pick rows of everything."""
@@ -158,14 +158,15 @@ class TransformerDecoder(Decoder[TransformerState]):
         below = self.dropout(self.embedding(tokens, state.position))
         stepped: list[LayerStepped] = []
         for layer, before in zip(self.layers, state.layers, strict=True):
-            stepped.append(layer(below, before, state.position, look))
+            stepped.append(layer(below, before, state.position, look or (self.tells_last and layer is self.layers[-1])))
             below = stepped[-1].outputs
         features = below if self.norm is None else self.norm(below)
         found = [layer.weights for layer in stepped if layer.weights is not None]
         nowhere = features.new_zeros(*tokens.shape, 0, 1, state.mask.shape[1])
         weights = torch.stack(found, dim=2) if found else nowhere
         after = TransformerState(tuple(layer.state for layer in stepped), state.position + tokens.shape[1], state.mask)
-        return Taught(features, weights if look else None, add_extras([layer.extras for layer in stepped])), after
+        told = weights if look or self.tells_last else None
+        return Taught(features, told, add_extras([layer.extras for layer in stepped])), after
 
 
 def _most_layers(model: ModelConfig) -> int:

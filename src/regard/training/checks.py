@@ -150,6 +150,11 @@ def _check_losses(config: Config) -> None:
             f"training.coverage_loss is {settings.coverage_loss}, but nothing keeps what earlier looks have seen: set "
             "model.attention.coverage (regard list coverages), or training.coverage_loss=0."
         )
+    if settings.r_drop > 0 and config.model.copy:
+        raise ConfigError(
+            f"training.r_drop is {settings.r_drop}, and compares what two passes say of the whole vocabulary; with "
+            "model.copy the loss is made of the target's probability alone: set training.r_drop=0, or model.copy=false."
+        )
     if settings.guided > 0 and attention is None:
         raise ConfigError(
             f"training.guided is {settings.guided}, but model.attention is none, so there are no looks to guide: set "

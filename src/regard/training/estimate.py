@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from regard.config import Config
 from regard.data.batching import Batch

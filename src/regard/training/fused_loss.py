@@ -21,6 +21,10 @@ CHUNK = {"cpu": 1 << 22, "cuda": 1 << 28}
 """About how many logits are made at a time: on a CPU what its caches hold, on a GPU what keeps it busy."""
 
 
+LEAST = -60.0
+"""Log-probability below which a target's gradient grows no more, so that it stays finite."""
+
+
 class OutputLoss(NamedTuple):
     """What the tokens of a batch cost."""
 
@@ -43,10 +47,17 @@ class Wanted(NamedTuple):
 
 
 def output_loss(
-    output: nn.Linear, features: Float[Tensor, "N D"], targets: Int[Tensor, " N"], wanted: Wanted
+    output: nn.Linear,
+    features: Float[Tensor, "N D"],
+    targets: Int[Tensor, " N"],
+    wanted: Wanted,
+    copied: Float[Tensor, "N 2"] | None = None,
 ) -> OutputLoss:
-    """Return the loss of features that the output layer is to read; a target below 0 is none, and costs nothing."""
-    return OutputLoss(*_OutputLoss.apply(features, output.weight, output.bias, targets, wanted))  # type: ignore[no-untyped-call]
+    """Return the loss of features that the output layer is to read; a target below 0 is none, and costs nothing.
+
+    Where a decoder copies, `copied` tells what is left to the output layer, and how probable copying makes each target.
+    """
+    return OutputLoss(*_OutputLoss.apply(features, output.weight, output.bias, copied, targets, wanted))  # type: ignore[no-untyped-call]
 
 
 class _OutputLoss(torch.autograd.Function):
@@ -58,6 +69,7 @@ class _OutputLoss(torch.autograd.Function):
         features: Float[Tensor, "N D"],
         weight: Float[Tensor, "W D"],
         bias: Float[Tensor, " W"],
+        copied: Float[Tensor, "N 2"] | None,
         targets: Int[Tensor, " N"],
         wanted: Wanted,
     ) -> tuple[Tensor, ...]:
@@ -65,11 +77,15 @@ class _OutputLoss(torch.autograd.Function):
         reading, table, offset = features.to(kind), weight.to(kind), bias.to(kind)
         to_features, to_weight = torch.empty_like(reading), None
         to_bias = torch.zeros_like(bias, dtype=torch.float32)
+        to_copied = None if copied is None else torch.empty_like(copied)
         sums = torch.zeros(2, device=device)
         nll = torch.empty(features.shape[0], device=device)
         for rows in _chunks(features.shape[0], weight.shape[0], wanted.r_drop > 0, device):
             logits = torch.addmm(offset, reading[rows], table.t())
-            found = _rows(logits, targets[rows], wanted)
+            if copied is None or to_copied is None:
+                found = _rows(logits, targets[rows], wanted)
+            else:
+                found, to_copied[rows] = mixed_rows(logits, targets[rows], copied[rows], wanted.smoothing)
             sums += torch.stack((found.smoothed, found.apart))
             nll[rows] = found.nll
             slopes = found.slopes.to(kind)
@@ -83,7 +99,7 @@ class _OutputLoss(torch.autograd.Function):
             # Of the slopes before they were rounded, where they are still there.
             to_bias += found.slopes.sum(dim=0, dtype=torch.float32)
         to_weight = torch.zeros_like(weight) if to_weight is None else to_weight.to(weight.dtype)
-        ctx.save_for_backward(to_features.to(features.dtype), to_weight, to_bias.to(bias.dtype))
+        ctx.save_for_backward(to_features.to(features.dtype), to_weight, to_bias.to(bias.dtype), to_copied)
         smoothed, apart = sums.mul_(0.5 if wanted.r_drop > 0 else 1.0).unbind()
         total, smoothed, apart = smoothed + wanted.r_drop * apart, smoothed.clone(), 2 * apart
         ctx.mark_non_differentiable(smoothed, nll, apart)
@@ -92,7 +108,7 @@ class _OutputLoss(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, slope: Float[Tensor, ""], *_: Tensor) -> tuple[Tensor | None, ...]:
-        return *(saved * slope for saved in ctx.saved_tensors), None, None
+        return *(None if saved is None else saved * slope for saved in ctx.saved_tensors), None, None
 
 
 class Rows(NamedTuple):
@@ -103,6 +119,38 @@ class Rows(NamedTuple):
     nll: Float[Tensor, " N"]
     slopes: Float[Tensor, "N W"]
     """The gradient with respect to the logits; it may stand where they stood."""
+
+
+def mixed_rows(
+    logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], copied: Float[Tensor, "N 2"], smoothing: float
+) -> tuple[Rows, Float[Tensor, "N 2"]]:
+    r"""Return loss and gradient where targets may be copied, and the gradient with respect to `copied`.
+
+    Of a target, `g` is what is left to the output layer, `p` is what that says, and `c` is what copying adds:
+
+    .. math::
+        L = -\log(g p + c) \qquad \frac{\partial L}{\partial z_k} = \frac{g p}{g p + c} (p_k - \delta_{ky}) \qquad
+        \frac{\partial L}{\partial g} = \frac{-p}{g p + c} \qquad \frac{\partial L}{\partial c} = \frac{-1}{g p + c}
+
+    Labels are smoothed over what the output layer says: no row of the vocabulary is made of what is copied.
+    """
+    none, at = (targets < 0)[:, None], targets.clamp_min(0)[:, None]
+    right, mean = (logits.gather(1, at).float(), logits.float().mean(dim=1, keepdim=True)) if smoothing else (0.0, 0.0)
+    plain = _rows(logits, targets, Wanted(0.0, 0.0))
+    left, copies = copied.float().log().unbind(dim=1)
+    written = left[:, None] - plain.nll[:, None]
+    whole = torch.logaddexp(written, copies[:, None])
+    share = (written - whole).exp()
+    to_copied = torch.cat((share / copied[:, :1].float(), whole.clamp_min(LEAST).neg().exp()), dim=1)
+    nll = whole.neg().masked_fill(none, 0.0)
+    slopes, smoothed = plain.slopes.mul_((1 - smoothing) * share + smoothing), (1 - smoothing) * nll.sum()
+    if smoothing:
+        uniform = (plain.nll[:, None] + right - mean).masked_fill(none, 0.0)
+        smoothed = smoothed + smoothing * uniform.sum()
+        slopes.sub_(smoothing / logits.shape[1]).scatter_add_(1, at, torch.full_like(nll, smoothing).to(slopes.dtype))
+        slopes.masked_fill_(none, 0.0)
+    to_copied = ((smoothing - 1) * to_copied).masked_fill(none, 0.0).to(copied.dtype)
+    return Rows(smoothed, smoothed.new_zeros(()), nll[:, 0], slopes), to_copied
 
 
 def _rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:

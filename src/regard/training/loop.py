@@ -19,6 +19,7 @@ from regard.training import budget
 from regard.training.averaging import set_weights
 from regard.training.checkpoint import Checkpoints
 from regard.training.checks import check, settled
+from regard.training.copying import match_words
 from regard.training.diagnosis import Diagnosis, diagnose
 from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.material import Material, list_words
@@ -175,7 +176,9 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
 
 def _model(config: Config, vocabulary: Vocabulary, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
-    return build(config.model, *sizes_of(vocabulary)).to(device)
+    model = build(config.model, *sizes_of(vocabulary))
+    match_words(model, vocabulary)
+    return model.to(device)
 
 
 def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> None:

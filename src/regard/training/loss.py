@@ -48,6 +48,6 @@ def read(model: Seq2Seq, batch: Batch) -> Encoded:
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> Loss:
     """Run a model over a batch; the output layer, its dearest part, never sees padding."""
     encoded = read(model, batch)
-    features = model.decoder.teach(batch.tokens_in, encoded, look=False).features
-    logits = model.decoder.project(features[batch.target_mask])
+    taught = model.decoder.teach(batch.tokens_in, encoded, look=False)
+    logits = model.decoder.logits(taught, batch.target_mask)
     return cross_entropy(logits, batch.tokens_out[batch.target_mask], smoothing)

@@ -102,7 +102,11 @@ class Objective:
         # The output layer, a model's dearest part, never sees padding.
         wanted = Wanted(self._settings.label_smoothing, self._settings.r_drop)
         features, right = batch.at_tokens(taught.features), batch.at_tokens(batch.tokens_out)
-        loss = output_loss(model.decoder.output, features, right, wanted)
+        copied = None
+        if taught.copied is not None:
+            both = (taught.copied.generated, taught.copied.of(batch.tokens_out))
+            copied = batch.at_tokens(torch.stack(both, dim=-1))
+        loss = output_loss(model.decoder.output, features, right, wanted, copied)
         made = self._beside(Made(loss.total, loss.smoothed, {}, None), taught, encoded, batch)
         if taught.extras.log_prob is not None:
             made = self._rewarded(made, taught, loss.nll, batch)

@@ -165,7 +165,10 @@ def system(survey: Survey, device: str) -> tuple[str, str]:
     if of_strings(survey) and is_closed(survey):
         return RECURRENT, "both sides are made of few words: recurrent decoders are better at new combinations of them"
     if device == CPU:
-        return RECURRENT, "on a CPU a small recurrent model with attention learns several times faster than a Transformer"
+        return (
+            RECURRENT,
+            "on a CPU a small recurrent model with attention learns several times faster than a Transformer",
+        )
     if of_strings(survey):
         return TRANSFORMER, "short strings: a small Transformer is up to 1.4 points ahead of a recurrent model"
     if survey.pairs < 10_000:
@@ -307,7 +310,9 @@ def budget(plan: Plan) -> None:
     if plan.valid:
         work = plan.valid * plan.tokens / plan.survey.pairs
         count = min(20, max(5, round(0.05 * steps * settings.batch_tokens / work)))
-        plan.choose(f"{count} validations, which take a tenth of the time or so", training__validate_every=steps // count)
+        plan.choose(
+            f"{count} validations, which take a tenth of the time or so", training__validate_every=steps // count
+        )
         plan.choose("early stopping: after two fifths of all validations", training__patience=max(3, 2 * count // 5))
     plan.choose(
         "the mean of the last five checkpoints is better than the last",

@@ -7,6 +7,7 @@ from regard.errors import ConfigError, did_you_mean
 from regard.layers.dropout import Dropout
 from regard.models.build import NothingDrawn, build_model, check_model, make_embedding, make_position
 from regard.models.build import build_empty as build_empty_of_texts
+from regard.models.pointer import check_copying
 from regard.models.registries import Parts, decoders
 from regard.vision.captioner import Captioner
 from regard.vision.classifier import Classifier
@@ -57,6 +58,7 @@ def check_task(config: ModelConfig) -> None:
         )
     if config.task != WRITE and config.image is None:
         raise ConfigError(f"model.task={config.task} is for images, and model.image is none: set model.image.kind.")
+    check_copying(config)
 
 
 def build_captioner(config: ModelConfig, target_size: int) -> Captioner:
