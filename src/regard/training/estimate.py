@@ -1,4 +1,4 @@
-"""What a planned training takes on this machine: parameters, memory and time, measured in a few steps on made-up text."""
+"""What a planned training takes on this machine: parameters, memory and time, by a few steps on made-up text."""
 
 import os
 import time
@@ -34,7 +34,7 @@ class Estimate:
     vocabulary: int
     """Entries, at most."""
     memory: int
-    """Bytes, of weights, gradients, the optimizer's averages and what a batch of usual length leaves for its gradient."""
+    """Bytes: weights, gradients, the optimizer's averages, and what a batch of usual length keeps for its gradient."""
     available: int
     """Bytes that this machine has."""
     seconds: float

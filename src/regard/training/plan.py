@@ -258,7 +258,7 @@ def _transformer(plan: Plan) -> None:
         if plan.survey.copied >= COPIED and plan.config.model.attention is not None:
             share = f"{plan.survey.copied:.0%}"
             plan.choose(f"{share} of the targets' characters stand in their sources, in this order", model__copy=True)
-        plan.choose("a corpus of this size is learnt by heart otherwise", model__dropout=0.3)
+        plan.choose("the fewer tokens, the more dropout", model__dropout=0.3 if plan.tokens < 500_000 else 0.15)
     elif plan.survey.pairs < MANY:
         plan.choose("the fewer tokens, the more dropout", model__dropout=0.3 if plan.tokens >= 600_000 else 0.4)
 
@@ -268,7 +268,7 @@ def optimisation(plan: Plan) -> None:
 
     English–Japanese: R-Drop brings a Transformer 0.7 BLEU (40.8, 41.4), and takes up to twice the time a step.
     """
-    most = (6000 if plan.strings else 8000) if plan.transformer else 2000
+    most = (6000 if plan.strings and plan.tokens < 500_000 else 8000) if plan.transformer else 2000
     if plan.survey.pairs >= MANY and plan.transformer:
         most = 25_000
     size = max(min(most, plan.tokens // 20), 500)
@@ -295,15 +295,18 @@ def budget(plan: Plan) -> None:
     sentences. "Turn left" was 75 after 3,000 steps and 99.8 after 4,000 (other seeds).
     """
     settings = plan.config.training
-    if not (settings.steps or settings.minutes or covers(plan.given, "training.epochs")):
+    own = plan.based and settings.steps and not plan.config.started_from
+    if not (own or settings.minutes or covers(plan.given, "training.epochs") or covers(plan.given, "training.steps")):
         steps, passes = _steps(plan)
         plan.choose(
             f"about {passes:,.0f} passes over {plan.tokens:,} tokens",
             training__steps=steps,
             training__epochs=max(20, 4 * round(passes)),
         )
+    elif covers(plan.given, "training.steps"):
+        plan.choose("steps were set", training__epochs=100_000)
     steps = plan.config.training.steps
-    if not steps:
+    if not steps or settings.minutes:
         return
     part = 5 if plan.transformer else 10
     plan.choose(f"1 step of {part}", training__warmup=steps // part)
@@ -313,7 +316,7 @@ def budget(plan: Plan) -> None:
         plan.choose(
             f"{count} validations, which take a tenth of the time or so", training__validate_every=steps // count
         )
-        plan.choose("early stopping: after two fifths of all validations", training__patience=max(3, 2 * count // 5))
+        plan.choose("early stopping: after half of all validations", training__patience=max(3, count // 2))
     plan.choose(
         "the mean of the last five checkpoints is better than the last",
         training__average="last",
@@ -326,7 +329,7 @@ def _steps(plan: Plan) -> tuple[int, float]:
     """Return how many steps to make, and how often they pass over the corpus."""
     each = max(1.0, plan.tokens / (plan.config.training.batch_tokens * plan.config.training.accumulate))
     if plan.transformer:
-        wanted = 5000 * max(1.0, plan.tokens / 500_000) ** 0.4
+        wanted = 5000 * max(1.0, plan.tokens / 500_000) ** (0.8 if plan.strings else 0.5)
     else:
         wanted = (4000 if plan.closed and plan.device != CPU else 2500) * max(1.0, plan.tokens / 200_000) ** 0.5
     wanted = wanted / 3 if plan.config.started_from else wanted

@@ -1,4 +1,4 @@
-"""From what a person set to a plan: the corpora are opened and looked at, and the rules of `regard.training.plan` asked."""
+"""From what a person set to a plan: the corpora are opened and surveyed, and the rules of `plan` are asked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
