@@ -11,10 +11,11 @@ import pytest
 from regard.cli.main import run
 
 TINY = (
+    *("--preset", "bahdanau2014-small"),
     *("--set", "tokenizer.kind=words", "--set", "tokenizer.joint=false"),
     *("--set", "model.embedding=5", "--set", "model.encoder.width=7", "--set", "model.decoder.width=11"),
     *("--set", "model.decoder.readout_width=5", "--set", "model.attention.width=3"),
-    *("--set", "training.steps=3", "--device", "cpu"),
+    *("--set", "training.steps=3", "--device", "cpu", "--set", "data.held_out=0"),
 )
 """Settings of a model that is trained in a moment and knows nothing."""
 

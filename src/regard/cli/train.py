@@ -132,25 +132,27 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
+    from regard.training.checks import check, check_links
+    from regard.training.loop import train as run
     from regard.training.planning import can_plan, plan_for, told
+    from regard.training.resume import check_target
+    from regard.training.trainer import INTERRUPTED
 
+    if not resume:
+        check_links(chosen)
     made = None
     if not resume and config is None and can_plan(chosen, base):
+        check(chosen)
+        if not plan:
+            check_target(out, resume, overwrite)
         names = [*given, *(one.partition("=")[0].strip() for one in set_ or []), *(BY_TIME if minutes else ())]
         made = plan_for(changes, names, base)
         chosen = made.config
     if plan or as_json:
         show_plan(made, as_json, plan)
         return
-    for line in told(made) if made is not None else ():
-        typer.echo(line, err=True)
-    from regard.training.checks import check_links
-    from regard.training.loop import train as run
-    from regard.training.trainer import INTERRUPTED
-
-    if not resume:
-        check_links(chosen)
-    ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began).end
+    lines = told(made) if made is not None else ()
+    ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began, plan=lines).end
     if ended == INTERRUPTED:
         raise typer.Exit(130)
     typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)

@@ -1,7 +1,7 @@
 """From a configuration to a trained model in a folder: `train` is all that the command line calls."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,6 +74,7 @@ def train(
     tensorboard: bool = False,
     go_on: str = "Go on with --resume.",
     began: float | None = None,
+    plan: Sequence[str] = (),
 ) -> Result:
     """Train the model that a configuration describes into a folder, or go on with the run that is there.
 
@@ -81,7 +82,7 @@ def train(
     `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
     The learning curve is drawn at the end where matplotlib is installed. `go_on` is what a person who stops the run is
     told to do; where it is empty, nobody is told what to try next either. `training.minutes` are counted from `began`
-    (by `regard.training.budget.now`), or else from now.
+    (by `regard.training.budget.now`), or else from now. The lines of a `plan` are told before anything is learnt.
     """
     began = budget.now() if began is None else began
     if start_from is not None:
@@ -99,7 +100,7 @@ def train(
     try:
         with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
             with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
-                trainer = _set_up(config, folder, device, resume, told)
+                trainer = _set_up(config, folder, device, resume, told, plan)
                 trainer.began = began
             return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
@@ -108,7 +109,9 @@ def train(
         raise TrainingError(f"Training stopped: {error.strerror} ({error.filename or folder}). {kept}") from error
 
 
-def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, reporter: Reporter) -> Trainer:
+def _set_up(
+    config: Config, folder: Path, device: torch.device, resume: bool, reporter: Reporter, plan: Sequence[str]
+) -> Trainer:
     """Make all that training needs, or take it from where the run was."""
     saved, damaged = find(folder) if resume else (None, [])
     for line in damaged:
@@ -129,6 +132,8 @@ def _set_up(config: Config, folder: Path, device: torch.device, resume: bool, re
         put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
     few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config, device)
+    for line in plan:
+        reporter.message(line)
     vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)
     if material.decoding != config.decoding:
         config = replace(config, decoding=material.decoding)

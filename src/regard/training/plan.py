@@ -6,6 +6,7 @@ was set or chosen before it. The scores in the docstrings are exact match in per
 seed each, on an H200, greedy or with a beam of 5, whichever is lower.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -67,7 +68,7 @@ class Plan:
     def choose(self, reason: str, **values: Any) -> None:
         """Choose settings (`training__steps` is `training.steps`), except those that were set."""
         for name, value in ((name.replace("__", "."), value) for name, value in values.items()):
-            if self._is_open(name):
+            if self._is_open(name) and not (self.based and value == _value(self.config, name)):
                 self.config = assign(self.config, name, value)
                 self.choices.append(Choice(name, value, reason))
 
@@ -130,6 +131,10 @@ def make_plan(
 def covers(names: Iterable[str], name: str) -> bool:
     """Say whether a setting is among names of settings and of groups of them."""
     return any(name == one or name.startswith(f"{one}.") for one in names)
+
+
+def _value(config: Config, name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), config)
 
 
 def of_strings(survey: Survey) -> bool:
@@ -295,8 +300,11 @@ def budget(plan: Plan) -> None:
     sentences. "Turn left" was 75 after 3,000 steps and 99.8 after 4,000 (other seeds).
     """
     settings = plan.config.training
-    own = plan.based and settings.steps and not plan.config.started_from
-    if not (own or settings.minutes or covers(plan.given, "training.epochs") or covers(plan.given, "training.steps")):
+    given = any(covers(plan.given, f"training.{name}") for name in ("epochs", "steps"))
+    own = plan.based and not plan.config.started_from and (settings.steps or not plan.strings)
+    if own or (given and plan.based):
+        return
+    if not (given or settings.minutes):
         steps, passes = _steps(plan)
         plan.choose(
             f"about {passes:,.0f} passes over {plan.tokens:,} tokens",

@@ -53,7 +53,9 @@ def _holding(config: Config, sources: int) -> Config:
 
 
 def told(plan: Plan) -> list[str]:
-    """Write a plan as lines, one for each reason."""
+    """Write a plan as lines, one for each reason; none where nothing was left to choose."""
+    if not plan.choices:
+        return []
     lines = [f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)"]
     for choices in grouped(plan.choices):
         settings = ", ".join(f"{choice.name}={shown(choice.value)}" for choice in choices)

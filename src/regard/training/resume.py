@@ -41,7 +41,7 @@ def prepare(folder: Path, *, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise TrainingError("--resume goes on from what is there and --overwrite removes it: give one of them.")
     try:
-        _check_target(folder, resume, overwrite)
+        check_target(folder, resume, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.touch()
@@ -163,7 +163,8 @@ def _harmless(name: str, config: Config) -> bool:
     return name in HARMLESS or name.startswith("decoding.")
 
 
-def _check_target(folder: Path, resume: bool, overwrite: bool) -> None:
+def check_target(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise a TrainingError where a run may not be made in a folder."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise TrainingError(f"{folder} is a file, not a folder: choose another name for the run.")
     if resume and not folder.is_dir():
