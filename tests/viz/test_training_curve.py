@@ -123,7 +123,8 @@ def test_wide_ranges_get_a_logarithm(low, factor, count):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0"), (2e-5, "2e-5"), (0.002, "0.002"), (2.5, "2.5"), (12000.0, "12,000"), (-3.0, "-3")]
+    ("value", "text"),
+    [(0.0, "0"), (2e-5, "2e-5"), (2.5e-4, "2.5e-4"), (0.002, "0.002"), (2.5, "2.5"), (12000.0, "12,000"), (-3.0, "-3")],
 )
 def test_labels(value, text):
     assert label(value) == text

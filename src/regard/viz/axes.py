@@ -46,8 +46,8 @@ def fit(low: float, high: float, start: float, end: float, *, count: int = 4, lo
 
 def label(value: float) -> str:
     """Write a tick's number as short as it can be."""
-    if value and (abs(value) < 1e-3):
-        return f"{value:.0e}".replace("e-0", "e-")
+    if value and abs(value) < 1e-3:
+        return f"{value:.1e}".replace(".0e", "e").replace("e-0", "e-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
 
 
