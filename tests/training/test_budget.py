@@ -173,7 +173,7 @@ def test_a_run_of_two_minutes(tmp_path, clock):
     listener = Listener()
     result = train(timed(2.0), tmp_path / "run", reporter=listener)
     assert result.end == "minutes"
-    assert listener.messages[-1] == f"Finished after {result.steps} steps in 1 min 59 s: the time is up."
+    assert listener.messages[-2] == f"Finished after {result.steps} steps in 1 min 59 s: the time is up."
     validated = [record for record in records(tmp_path / "run") if "valid_loss" in record]
     assert 7 <= len(validated) <= 11
     assert validated[-1]["step"] == result.steps

@@ -144,7 +144,7 @@ FALLING = [3.0, 2.0, 1.0, 0.5]
         ),
         (
             {"records": history(FALLING, [(2.0, 0.0), (1.5, 0.0), (1.0, 0.0)]), "end": "minutes", "minutes": 0.5},
-            "The best validation was exact match 0.00 % at step 300 of 400, and the model was still getting better.",
+            "The best validation was exact match 0.00 % at step 300 of 400, and the validation loss was still falling.",
             "Next: go on for longer, --resume --minutes 1.",
         ),
         (

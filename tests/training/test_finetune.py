@@ -111,7 +111,7 @@ def test_resuming_needs_no_old_folder(tmp_path, material, config, step, reached)
     assert f"Going on after step {reached[0]} (epoch {reached[1]})." in listener.messages
     part, whole = contents(tmp_path / "part"), contents(tmp_path / "whole")
     for both in (part, whole):
-        both.pop("curve.png")
+        both.pop("curve.svg")
     assert part == whole
 
 

@@ -46,7 +46,7 @@ def test_only_loss_and_perplexity_are_told(tmp_path, config):
         assert not {"bleu", "signature"} & record.keys()
         assert record["perplexity"] == pytest.approx(math.exp(record["valid_loss"]))
     assert result.best_score == max(-record["valid_loss"] for record in validations)
-    assert (tmp_path / "run" / "curve.png").exists()
+    assert (tmp_path / "run" / "curve.svg").exists()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == listener.records
 
@@ -70,7 +70,7 @@ def test_killed_and_resumed_it_is_the_same(tmp_path, config):
     train(config, tmp_path / "part", resume=True, reporter=Listener())
     part, whole = contents(tmp_path / "part"), contents(tmp_path / "whole")
     for both in (part, whole):
-        both.pop("curve.png")
+        both.pop("curve.svg")
     assert part == whole
 
 

@@ -68,7 +68,7 @@ def test_a_run_leaves_a_model_folder(tmp_path, config):
         "1 validation pair left out: more than data.max_length = 20 tokens (the longest text has 30)."
         in listener.messages
     )
-    assert (folder / "curve.png").exists()
+    assert (folder / "curve.svg").exists()
 
 
 def test_killed_and_resumed_it_is_the_same(tmp_path, config):
@@ -80,7 +80,7 @@ def test_killed_and_resumed_it_is_the_same(tmp_path, config):
     train(config, tmp_path / "part", resume=True, reporter=Listener())
     part, whole = contents(tmp_path / "part"), contents(tmp_path / "whole")
     for both in (part, whole):
-        both.pop("curve.png")  # it shows times
+        both.pop("curve.svg")  # it shows times
     assert part == whole
 
 

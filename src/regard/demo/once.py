@@ -30,9 +30,9 @@ def train_once(config: Config, model: Path, corpus: str, doing: str, say: Callab
         if not changed:
             say(f"Using {model}, which is there already (remove it to train anew).")
             if (model / STATE).is_dir() or not (model / WEIGHTS).is_file():
-                train(config, model, resume=True)
+                train(config, model, resume=True, go_on="")
             return
         if found.preset != config.preset or not found.data.train[0].startswith(corpus):
             raise TrainingError(f"{model} holds a model that is not the demo's: give another place with --folder.")
     say(doing)
-    train(config, model, overwrite=True)
+    train(config, model, overwrite=True, go_on="")

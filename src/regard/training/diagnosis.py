@@ -12,6 +12,7 @@ from regard.config import Config, TrainingConfig
 from regard.training.place import Score, deciding
 from regard.training.progress import SCORES
 from regard.training.schedule import goes_by_the_end
+from regard.vision.build import DETECT
 
 Record = Mapping[str, Any]
 
@@ -80,6 +81,11 @@ class History(NamedTuple):
         """The first of the best validations."""
         return max(self.validations, key=lambda one: one.rank)
 
+    @property
+    def goes_by_loss(self) -> bool:
+        """Whether only the loss can tell if a model got better: it decides, or the score is still next to nothing."""
+        return self.metric == "loss" or self.best.score <= NOTHING * _range(self.metric)
+
     def loss_at(self, step: int) -> float:
         """Return the last training loss written down until a step, or else the first."""
         return next((loss for at, loss in reversed(self.losses) if at <= step), self.losses[0][1])
@@ -114,7 +120,7 @@ def _state(history: History, settings: TrainingConfig, end: str) -> str:
 
 def _is_unlearnt(history: History) -> bool:
     validations, losses = history.validations, history.losses
-    if history.metric != "loss" and history.best.score > NOTHING * _range(history.metric):
+    if not history.goes_by_loss:
         return False
     fell = min(one.loss for one in validations) < UNLEARNT * validations[0].loss
     return not fell and not (losses and losses[-1][1] < UNLEARNT * losses[0][1])
@@ -124,7 +130,7 @@ def _is_improving(history: History) -> bool:
     validations, best = history.validations, history.best
     begin = (1 - LAST) * validations[-1].step
     before = [one for one in validations if one.step <= begin or one is validations[0]]
-    if history.metric == "loss" or best.score <= NOTHING * _range(history.metric):
+    if history.goes_by_loss:
         lowest = min(one.loss for one in before)
         return lowest - min(one.loss for one in validations) >= LOSS_GAIN * lowest
     return best.score - max(one.score for one in before) >= GAIN * _range(history.metric)
@@ -146,12 +152,13 @@ def _how(state: str, history: History) -> str:
             f"to {last.loss:.4f}, while the training loss fell from {history.loss_at(lowest.step):.4f} to "
             f"{history.losses[-1][1]:.4f}"
         )
+    by_loss = history.goes_by_loss and history.metric != "loss"
     return {
         "once": "the only one, so nobody can tell whether the model was still getting better",
         "solved": "which leaves little to gain",
         "unlearnt": "and next to nothing was learnt: the validation loss was "
         f"{history.validations[0].loss:.4f} at first and {lowest.loss:.4f} at best",
-        "improving": "and the model was still getting better",
+        "improving": f"and the {'validation loss was still falling' if by_loss else 'model was still getting better'}",
         "flat": "and the model no longer got better",
     }[state]
 
@@ -166,9 +173,10 @@ def _next(state: str, history: History, config: Config, end: str) -> str:
         more = round(config.model.dropout + 0.1, 2)
         return f"more dropout, --set model.dropout={more:g}" if more <= MOST_DROPOUT else "more training data"
     if state == "flat":
-        # A training loss with label smoothing cannot be compared with a validation loss.
-        fitted = settings.label_smoothing > 0 or not history.losses or history.losses[-1][1] < history.best.loss
-        return "more training data" if fitted else f"a larger model{_larger(config)}"
+        # With label smoothing, and of objects, a training loss is not what a validation loss is.
+        alike = bool(history.losses) and not settings.label_smoothing and config.model.task != DETECT
+        underfits = alike and history.losses[-1][1] >= history.best.loss
+        return f"a larger model{_larger(config)}" if underfits else "more training data"
     if steps <= max(FEW, settings.warmup):
         return _longer(settings, history, end)
     if state == "once":

@@ -42,6 +42,7 @@ from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
 from regard.vision.build import build
 from regard.viz.curves import read_metrics
+from regard.viz.training_curve import training_curve
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def train(
 
     With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
     `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
-    The learning curve is drawn at the end where matplotlib is installed. `go_on` is what a person who stops the run is
+    The learning curve is drawn at the end (curve.svg). `go_on` is what a person who stops the run is
     told to do; where it is empty, nobody is told what to try next either. `training.minutes` are counted from `began`
     (by `regard.training.budget.now`), or else from now. The lines of a `plan` are told before anything is learnt.
     """
@@ -241,11 +242,9 @@ def _report(trainer: Trainer, end: str) -> Diagnosis:
 
 
 def _draw_curve(folder: Path) -> None:
-    """Draw the learning curve where that can be done; a run does not fail for want of a picture."""
-    with contextlib.suppress(ImportError, DisplayError):
-        from regard.viz.curves import learning_curve
-
-        learning_curve(folder / METRICS, folder / CURVE)
+    """Draw the learning curve where there is something to draw."""
+    with contextlib.suppress(DisplayError):
+        write_atomically(folder / CURVE, training_curve(read_metrics(folder / METRICS)).encode())
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from regard.training.material import CACHE
 from regard.training.schedule import goes_by_the_end
 from regard.training.trainer import METRICS, STATE, records_steps
 
-TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.png", "report.txt"
+TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.svg", "report.txt"
 ASIDE, GONE = ".replaced", ".removed"
 """Where a run is while another takes its place, and while it is deleted."""
 
@@ -192,6 +192,6 @@ def put_aside(folder: Path) -> None:
     for entry in list(folder.iterdir()):
         if entry.is_file() and entry.suffix in (".toml", ".json", ".model"):
             shutil.copy2(entry, aside)
-    for name in (STATE, CACHE, TENSORBOARD, WEIGHTS, METRICS, CURVE, REPORT, SHORTLIST):
+    for name in (STATE, CACHE, TENSORBOARD, WEIGHTS, METRICS, CURVE, "curve.png", REPORT, SHORTLIST):
         if (folder / name).exists():
             (folder / name).rename(aside / name)

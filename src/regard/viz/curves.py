@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import DisplayError
-from regard.viz.figure import FAINT, INK, LINES, save_figure
+from regard.viz.figure import FAINT, LINES, save_figure
 from regard.viz.labels import visible
 
 if TYPE_CHECKING:
@@ -29,38 +29,6 @@ _LEGEND_INSIDE = 3
 """A longer legend stands beside the picture, where it covers no line."""
 
 
-def learning_curve(metrics: Path, out: Path) -> list[str]:
-    """Draw training and validation loss, and below each score that there is, against steps, from a `metrics.jsonl`.
-
-    Returns notes for the user (see `regard.viz.fonts`).
-    """
-    records = read_metrics(metrics)
-    training, validation = (_points(records, key) for key in ("loss", "valid_loss"))
-    shown = _told(records)
-    scores = {label: points for key, label in shown.items() if (points := _points(records, key))}
-    if not training and not validation and not scores:
-        known = ", ".join(f"'{key}'" for key in ("loss", "valid_loss", *SCORES))
-        raise DisplayError(f"There is nothing to draw: {metrics} has none of {known}.")
-    per = "picture" if any("pictures_per_second" in record for record in records) else "token"
-
-    def draw(figure: "Figure") -> None:
-        has_loss = bool(training or validation)
-        figure.set_size_inches(7.0, 2.6 * (has_loss + len(scores)) + 0.4)
-        panels = figure.subplots(has_loss + len(scores), 1, sharex=True, squeeze=False)[:, 0]
-        if has_loss:
-            _line(panels[0], training, 0, "training", marks=len(training) < 3)
-            _line(panels[0], validation, 1, "validation")
-            _dress(panels[0], f"loss per {per}")
-        for axes, (label, points) in zip(panels[has_loss:], scores.items(), strict=True):
-            _line(axes, points, 1, "validation")
-            _best(axes, points)
-            _dress(axes, label)
-        panels[-1].set_xlabel("step")
-        figure.align_ylabels()
-
-    return save_figure(out, [], draw)
-
-
 def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
     """Draw validation scores and loss of several models against steps, each from the `metrics.jsonl` of its runs.
 
@@ -69,9 +37,9 @@ def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
     """
     records = {name: [read_metrics(path) for path in paths] for name, paths in runs.items()}
     found = {
-        label: {name: [_points(run, key) for run in every] for name, every in records.items()}
+        label: {name: [points_of(run, key) for run in every] for name, every in records.items()}
         for key, label in (
-            *((key, f"validation {label}") for key, label in _told(chain(*chain(*records.values()))).items()),
+            *((key, f"validation {label}") for key, label in deciding_scores(chain(*chain(*records.values()))).items()),
             ("valid_loss", "validation loss"),
             ("loss", "training loss"),
         )
@@ -148,13 +116,13 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
     return records
 
 
-def _told(records: Iterable[Mapping[str, object]]) -> dict[str, str]:
+def deciding_scores(records: Iterable[Mapping[str, object]]) -> dict[str, str]:
     """Return the scores to draw: those that decide which model is best, or all where none does (by the loss)."""
     decide = {record["metric"] for record in records if record.get("metric") in record}
     return {key: label for key, label in SCORES.items() if key in decide or not decide}
 
 
-def _points(records: Sequence[Mapping[str, object]], key: str) -> Points:
+def points_of(records: Sequence[Mapping[str, object]], key: str) -> Points:
     """Pick `(step, value)` where a record has both as numbers; a resumed run that repeats a step overwrites it."""
     found = {
         float(step): float(value)
@@ -181,13 +149,6 @@ def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool =
 def _shown(text: str) -> str:
     """Make a name or title visible, with its spaces: a file's name may hold what no picture can."""
     return " ".join(map(visible, text.split()))
-
-
-def _best(axes: "Axes", points: Points) -> None:
-    """Name the highest value where it stands."""
-    step, value = max(points, key=lambda point: point[1])
-    axes.annotate(f"{value:.1f}", (step, value), (0, 7), textcoords="offset points", ha="center", size=9, color=INK)
-    axes.margins(y=0.18)
 
 
 def _dress(axes: "Axes", ylabel: str, *, legend: bool = True) -> None:
