@@ -139,7 +139,7 @@ class Pointer(Decoder[PointerState]):
 
     def _words(self, encoded: Encoded) -> Int[Tensor, "B S"]:
         assert encoded.tokens is not None, "a decoder that copies needs to know what was read"
-        return self.target_of[encoded.tokens].masked_fill(~encoded.mask, NONE)
+        return self.target_of[encoded.tokens]
 
     def _shared(
         self, features: Float[Tensor, "*B D"], weights: Float[Tensor, "*B L H S"], words: Int[Tensor, "*#B S"]

@@ -165,7 +165,8 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         look = look or self.tells_last
         taught, after = self._run(token[:, None], state, look)
         weights = taught.weights[:, 0] if look and taught.weights is not None else None
-        return Step(self.project(taught.features[:, 0]), after, weights, taught.features[:, 0])
+        features = taught.features[:, 0]
+        return Step(self.project(features), after, weights, features)
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
         """Run over given tokens."""

@@ -129,7 +129,8 @@ class TransformerDecoder(Decoder[TransformerState]):
         """Take one step, with all steps before remembered."""
         taught, after = self._run(token[:, None], state, look)
         weights = None if taught.weights is None else taught.weights[:, 0]
-        return Step(self.project(taught.features[:, 0]), after, weights, taught.features[:, 0])
+        features = taught.features[:, 0]
+        return Step(self.project(features), after, weights, features)
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
         """Pick rows of everything."""
