@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Config, DecodingConfig, TrainingConfig
-from regard.data.batching import BatchOrder, make_batch
+from regard.data.batching import Batch, BatchOrder, make_batch
 from regard.data.cache import TokenCache
 from regard.data.corpus import Corpus, for_model
 from regard.data.pair import Pair
+from regard.data.resampling import Resampled
 from regard.data.tagged import open_data
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
@@ -84,11 +85,11 @@ def open_material(
     """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
     tokenizers = _open_tokenizers(config, folder, sources, reporter)
     cache = _open_cache(config, folder, sources.train, tokenizers, reporter)
-    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed, few_shapes)
+    order, batch = _batches(config, cache, tokenizers, few_shapes)
     config = replace(config, decoding=stretched(config.decoding, cache))
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
     known_by = f"{cache.fingerprint} {fingerprint}".strip()
-    return tokenizers, Material(order.batches, partial(make_batch, cache), validate, known_by, config.decoding)
+    return tokenizers, Material(order, batch, validate, known_by, config.decoding)
 
 
 def list_words(folder: Path) -> None:
@@ -146,6 +147,17 @@ def _open_cache(
     reporter.message(f"{len(cache):,} training pairs, a vocabulary of {sizes} entries")
     _report_left_out(cache, "training", config, reporter)
     return cache
+
+
+def _batches(
+    config: Config, cache: TokenCache, tokenizers: Tokenizers, few_shapes: bool
+) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
+    """Return which batches an epoch has and how to make one: of the same tokens in all epochs, or drawn for each."""
+    settings, sampling = config.training, config.tokenizer.sampling
+    if not sampling:
+        return BatchOrder.of(cache, settings.batch_tokens, config.seed, few_shapes).batches, partial(make_batch, cache)
+    drawn = Resampled(cache, tokenizers, sampling, config.seed, settings.epochs)
+    return partial(drawn.batches, batch_tokens=settings.batch_tokens, few_shapes=few_shapes), drawn.batch
 
 
 def _open_validation(
