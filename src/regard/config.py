@@ -38,8 +38,7 @@ class TokenizerConfig:
     target_kind: str = ""
     """Kind of the target side, where it is another than the source's (needs joint=false); empty for the same."""
     sampling: float = 0.0
-    """Cut training texts otherwise in each epoch. bpe: how often a merge is left out (0.1 is usual); unigram: the power
-    of a cut's probability (0.2 is usual, nearer to 0 is wilder); 0 for never."""
+    """Cut training texts anew each epoch. bpe: how often a merge is left out (0.1); unigram: the power α (0.2)."""
 
 
 @dataclass(frozen=True)
