@@ -155,6 +155,15 @@ def test_words_and_lengths_are_counted_as_python_counts_them(written, pairs):
                 assert (features.exact[side, one] == features.exact[side, two]) == (a[side] == b[side])
 
 
+def test_a_text_of_any_length_is_counted_whole(written):
+    long = "word " * 60_000
+    features = measure(entries(written([f"a b\t{long}x", f"a b\t{long}y", f"a  b\t{long}y"]))).features
+    assert features.words.tolist() == [[2, 2, 2], [60_001] * 3]
+    assert features.length[1].tolist() == [300_001] * 3
+    assert len(set(features.folded[0].tolist())) == 1
+    assert [value == features.folded[1, 1] for value in features.folded[1].tolist()] == [False, True, True]
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.tuples(TEXT, TEXT).map("\t".join) | TEXT | st.sampled_from(SOUND), max_size=12),

@@ -25,7 +25,7 @@ CONTROLS: Final = 4
 _AT_ONCE: Final = 4096
 _CHARACTERS_AT_ONCE: Final = 1 << 20
 _LOOKED_AT: Final = 100_000
-"""Characters of a text whose kinds are looked up; its hash and its length are those of the whole."""
+"""Characters of a text whose kinds are looked up; its hash, length and words are those of the whole."""
 _SAMPLED: Final = 16
 """Of so many lines one is asked how many of its target's words stand in its source."""
 _MOJIBAKE: Final = re.compile("Ã[\x80-\xbf–œŸ‰„Š€‡]|Â[\x80-\xbf]|â€|(?:[ÐÑ][\x80-\xbf‚ƒ„…†‡ˆ‰Š‹Œ‘’“”•–—˜™š›œžŸ]){2}")
@@ -114,16 +114,21 @@ def _features(batch: Sequence[Entry], scripts: Scripts) -> Features:
 def _describe(texts: Sequence[str], scripts: Scripts) -> _Texts:
     length = np.fromiter(map(len, texts), np.int32, len(texts))
     exact = [hash(text) for text in texts]
-    if length.max(initial=0) > _LOOKED_AT:
+    far = np.flatnonzero(length > _LOOKED_AT).tolist()
+    in_all = [len(texts[place].split()) for place in far]
+    if far:
         texts = [text[:_LOOKED_AT] for text in texts]
     sizes = np.minimum(length, _LOOKED_AT).astype(np.int64)
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
     characters, ends = scripts.look_up(codes), sizes.cumsum()
     spans = ends - sizes, ends
     script, letters = _majority(characters.script, sizes, len(scripts.names))
-    folded = _hashes(characters, spans, exact, length)
+    folded = _hashes(characters, spans, exact)
+    for place in far:  # looked at in part: only the whole can be the same
+        folded[place] = exact[place]
     oddities = _oddities(texts, characters.kind, ends)
     words = _count(_starts_of_words(characters.kind, spans[0], sizes), spans).astype(np.int32)
+    words[far] = in_all
     return _Texts(exact, folded, length, words, script, letters, oddities)
 
 
@@ -151,16 +156,13 @@ def _starts_of_words(kind: NDArray[np.uint8], starts: NDArray[Any], sizes: NDArr
     return ~space & after
 
 
-def _hashes(characters: Characters, spans: Spans, exact: list[int], length: NDArray[Any]) -> list[int]:
+def _hashes(characters: Characters, spans: Spans, exact: list[int]) -> list[int]:
     """Hash what is left of each text when it is folded; one of which nothing is left is taken as it is."""
     kept = (characters.kind & FOLDED) == 0
     counts = _count(kept, spans)
     ends = 4 * counts.cumsum()
     left, starts, ends = characters.folded[kept].tobytes(), (ends - 4 * counts).tolist(), ends.tolist()
-    hashes = [hash(left[a:b]) if a < b else own for a, b, own in zip(starts, ends, exact, strict=True)]
-    for place in np.flatnonzero(length > _LOOKED_AT).tolist():  # looked at in part: only the whole can be the same
-        hashes[place] = exact[place]
-    return hashes
+    return [hash(left[a:b]) if a < b else own for a, b, own in zip(starts, ends, exact, strict=True)]
 
 
 def _oddities(texts: Sequence[str], kind: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
