@@ -7,6 +7,7 @@ frequent words cost no more than rare ones.
 """
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,8 @@ from regard.data.tokenizers.subwords import Subwords
 
 WAYS: Final = 32
 _TEXTS_AT_ONCE: Final = 20_000
+Order = Callable[[NDArray[np.int32], NDArray[np.int32]], BatchOrder]
+"""Orders pairs by the lengths of their sources and targets."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,13 @@ class Resampled:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "regard-resampling")
 
-    def batches(self, epoch: int, batch_tokens: int, few_shapes: bool) -> list[NDArray[np.int64]]:
+    def batches(self, epoch: int, order: Order) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch, counted from 1, in order; the tokens of the next are begun with."""
         drawn = self.tokens(epoch)
         if epoch < self._epochs:
             self._begin(epoch + 1)
-        lengths = drawn.source_lengths, drawn.target_lengths
-        order = BatchOrder(*lengths, batch_tokens, self._seed, few_shapes).batches(epoch)
-        return [rows + epoch * self._pairs for rows in order]
+        batches = order(drawn.source_lengths, drawn.target_lengths).batches(epoch)
+        return [rows + epoch * self._pairs for rows in batches]
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """Make a batch of pairs that `batches` has given."""

@@ -154,10 +154,11 @@ def _batches(
 ) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
     """Return which batches an epoch has and how to make one: of the same tokens in all epochs, or drawn for each."""
     settings, sampling = config.training, config.tokenizer.sampling
+    order = partial(BatchOrder, batch_tokens=settings.batch_tokens, seed=config.seed, few_shapes=few_shapes)
     if not sampling:
-        return BatchOrder.of(cache, settings.batch_tokens, config.seed, few_shapes).batches, partial(make_batch, cache)
+        return order(cache.source_lengths, cache.target_lengths).batches, partial(make_batch, cache)
     drawn = Resampled(cache, tokenizers, sampling, config.seed, settings.epochs)
-    return partial(drawn.batches, batch_tokens=settings.batch_tokens, few_shapes=few_shapes), drawn.batch
+    return partial(drawn.batches, order=order), drawn.batch
 
 
 def _open_validation(
