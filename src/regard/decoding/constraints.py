@@ -1,0 +1,178 @@
+"""How far a text that is being written has come with the terms that it must hold.
+
+Whether a term stands in the text is decided on the text, so it counts however the model spells it. What is forced is
+one spelling: the tokens that the tokenizer makes of the term, after a space or glued to what is before.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.decoding.occurrences import Pattern, Reading
+from regard.decoding.spelling import UNKNOWN, Spelling, Ways, spaced
+from regard.decoding.terms import Term
+
+
+class Demand(NamedTuple):
+    """A term, or several that the vocabulary cannot tell apart, and how often it must stand in the text."""
+
+    pattern: Pattern
+    ways: Ways
+    times: int
+    """Occurrences in other terms (`3` in `3.5`) counted."""
+    terms: tuple[Term, ...]
+
+
+class Progress(NamedTuple):
+    """All there is to know of a text so far."""
+
+    readings: tuple[Reading, ...]
+    counts: tuple[int, ...]
+    """Occurrences of each demand that are sure, as many as are asked for at most."""
+    begun: frozenset[tuple[int, ...]]
+    """What is left of the spellings that the last tokens began."""
+    first: bool
+    """Whether nothing is written yet."""
+
+
+class Constraints:
+    """What the translation of one source must hold; what is found out about a text is remembered by its number."""
+
+    def __init__(self, terms: Sequence[Term], spelling: Spelling) -> None:
+        self.terms = tuple(terms)
+        self._spelling = spelling
+        self.demands = _demands(terms, spelling)
+        self._inside = [_inside(demand, self.demands) for demand in self.demands]
+        self._every: list[Progress] = []
+        self._numbers: dict[Progress, int] = {}
+        self._next: dict[tuple[int, int], int] = {}
+        self._needed: dict[int, int] = {}
+        self._offers: dict[int, frozenset[tuple[int, ...]]] = {}
+        none = (Reading(),) * len(self.demands), (0,) * len(self.demands)
+        self.start = self._number(Progress(*none, frozenset(), True))
+        self.total = self.needed(self.start)
+        """Tokens that all of it takes."""
+
+    @property
+    def tokens(self) -> set[int]:
+        """All tokens that may be forced."""
+        return {token for demand in self.demands for way in demand.ways if way for token in way}
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the vocabulary lacks a part of what must be written."""
+        return any(UNKNOWN.encode() in demand.pattern.text for demand in self.demands)
+
+    def next(self, number: int, token: int) -> int:
+        """Return what a text becomes by one more token."""
+        key = number, token
+        if key not in self._next:
+            every = (*self.offers(number), *self._every[number].begun)
+            begun = frozenset(way[1:] for way in every if way[0] == token and len(way) > 1)
+            self._next[key] = self._number(self._read(self._every[number], (token,))._replace(begun=begun))
+        return self._next[key]
+
+    def needed(self, number: int) -> int:
+        """Return how many tokens it takes to write all that is still missing; 0 for a text that may end."""
+        if number not in self._needed:
+            progress = self._every[number]
+            finished = (len(way) + self._missing(self._read(progress, way)) for way in progress.begun)
+            self._needed[number] = min([self._missing(progress), *finished])
+        return self._needed[number]
+
+    def wanted(self, number: int) -> set[int]:
+        """Return the tokens that go on with a term, or begin one."""
+        if not self.needed(number):
+            return set()
+        progress = self._every[number]
+        missing = self._missing(progress)
+        going_on = {way[0] for way in progress.begun if self._missing(self._read(progress, way)) < missing}
+        return going_on | {way[0] for way in self.offers(number)}
+
+    def offers(self, number: int) -> frozenset[tuple[int, ...]]:
+        """Return the spellings that can begin now and do away with something that is missing."""
+        if number not in self._offers:
+            progress = self._every[number]
+            missing = self._missing(progress)
+            ways = {
+                way
+                for demand, count in zip(self.demands, progress.counts, strict=True)
+                if missing and count < demand.times
+                for way in self._ways(demand, progress.first)
+            }
+            self._offers[number] = frozenset(way for way in ways if self._missing(self._read(progress, way)) < missing)
+        return self._offers[number]
+
+    def _ways(self, demand: Demand, first: bool) -> tuple[tuple[int, ...], ...]:
+        ways = demand.ways
+        if first and ways.first:
+            return ways.always, ways.first
+        return (ways.always,) if ways.glued is None or first else (ways.always, ways.glued)
+
+    def _number(self, progress: Progress) -> int:
+        number = self._numbers.setdefault(progress, len(self._every))
+        if number == len(self._every):
+            self._every.append(progress)
+        return number
+
+    def _read(self, progress: Progress, tokens: Sequence[int]) -> Progress:
+        """Go on by some tokens, whatever was begun."""
+        readings, counts, first = list(progress.readings), list(progress.counts), progress.first
+        for token in tokens:
+            added = self._spelling.bytes_of(token)
+            added = added.removeprefix(b" ") if first else added
+            first = first and not added
+            for place, demand in enumerate(self.demands):
+                readings[place], more = demand.pattern.read(readings[place], added)
+                counts[place] = min(demand.times, counts[place] + more)
+        return Progress(tuple(readings), tuple(counts), frozenset(), first)
+
+    def _missing(self, progress: Progress) -> int:
+        """Return how many tokens all takes that is missing if the text ended here; terms in other terms come free."""
+        missing: list[int] = []
+        for place, demand in enumerate(self.demands):
+            found = progress.counts[place] + demand.pattern.stands_at_end(progress.readings[place])
+            free = sum(count * self._inside[other][place] for other, count in enumerate(missing))
+            missing.append(max(0, demand.times - found - free))
+        return sum(count * len(demand.ways.always) for count, demand in zip(missing, self.demands, strict=True))
+
+
+def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
+    """Put terms together that are spelt alike, the longest first."""
+    grouped: dict[bytes, list[Term]] = {}
+    spelt: dict[bytes, Ways] = {}
+    for term in terms:
+        ways = spelling.ways(term.text)
+        text = spelling.text_of(ways.always)
+        spelt[text] = ways
+        grouped.setdefault(text, []).append(term)
+    demands: list[Demand] = []
+    for text in sorted(grouped, key=lambda text: (-len(text), text)):
+        own = tuple(grouped[text])
+        # Where no space can be written, words cannot be kept apart.
+        left, right = (
+            side if spelling.spaces and all(getattr(term, name) == side for term in own) else ""
+            for name, side in (("left", own[0].left), ("right", own[0].right))
+        )
+        ways = spelt[text]
+        if spelling.sets_apart and all(term.apart for term in own) and spaced(own[0].text):
+            ways = ways._replace(glued=None)
+        demand = Demand(Pattern(text, left, right), ways, len(own), own)
+        within = sum(len(larger.terms) * times for larger, times in _holding(demand, demands))
+        demands.append(demand._replace(times=len(own) + within))
+    return tuple(demands)
+
+
+def _holding(demand: Demand, larger: Sequence[Demand]) -> list[tuple[Demand, int]]:
+    return [(other, len(demand.pattern.scan(other.pattern.text).places)) for other in larger]
+
+
+def _inside(demand: Demand, others: Sequence[Demand]) -> Counter[int]:
+    """Count how often each of the others stands in a term."""
+    return Counter(
+        {
+            place: len(other.pattern.scan(demand.pattern.text).places)
+            for place, other in enumerate(others)
+            if other is not demand
+        }
+    )
