@@ -10,7 +10,8 @@ Differs from the paper: banks have slots beside the beam, not in it (as in grid 
 narrow beam, and greedy search, are no worse off for many terms. Whether a term is there is decided on the text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +32,10 @@ NOBODY = -1
 """The state of an empty slot."""
 
 
+Scored = Sequence[tuple[int, float]]
+"""Tokens that may follow a hypothesis, and its score then."""
+
+
 class Extension(NamedTuple):
     """One token more for one hypothesis."""
 
@@ -42,20 +47,24 @@ class Extension(NamedTuple):
 
 
 class FreeBeam:
-    """What beam search would have found of a sentence, terms or none: it tells when that search would have ended."""
+    """What beam search finds of a sentence, whether it holds the terms or not: it tells when that search ends."""
 
-    def __init__(self, n_best: int) -> None:
+    def __init__(self, options: DecodingConfig, n_best: int, limit: int) -> None:
+        self.options, self.limit = options, limit
         self.scores = [NEVER] * n_best
-        self.live = True
+        self.ended = 0
+        self.is_over = False
 
-    def is_over(self, chosen: Sequence[Extension], eos: int, length: int, limit: int, alpha: float) -> bool:
-        """Follow a step; tell whether what is live could still beat what has ended."""
+    def follow(self, chosen: Sequence[Extension], eos: int, length: int) -> None:
+        """Take note of a step, by the rules of `regard.decoding.loop`; coverage is not known here."""
+        alpha, patience = self.options.length_penalty, self.options.patience
         ended = [each.score / length_penalty(length, alpha) for each in chosen if each.token == eos]
+        self.ended += sum(score > NEVER for score in ended)
         self.scores = sorted([*self.scores, *ended], reverse=True)[: len(self.scores)]
-        most = max(length_penalty(limit, alpha), length_penalty(length + 1, alpha))
+        most = max(length_penalty(self.limit, alpha), length_penalty(length + 1, alpha))
         bound = max((each.score for each in chosen if each.token != eos), default=NEVER) / most
-        self.live = self.live and length < limit and bound > self.scores[-1]
-        return not self.live
+        self.is_over |= length >= self.limit or (bound <= self.scores[-1] and not self.options.coverage_penalty)
+        self.is_over |= 0 < patience * self.options.beam <= self.ended
 
 
 class Banks(Choose):
@@ -63,15 +72,22 @@ class Banks(Choose):
 
     moves = True
 
-    def __init__(self, rules: Rules, constraints: Sequence[Constraints], reserved: Sequence[int], n_best: int) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        options: DecodingConfig,
+        constraints: Sequence[Constraints],
+        reserved: Sequence[int],
+        n_best: int,
+    ) -> None:
         """`reserved` are tokens that may be written as a part of a term alone."""
-        self.rules, self.constraints = rules, constraints
-        self.beam, self.eos = rules.options.beam, rules.eos
+        self.rules, self.options, self.constraints = rules, options, constraints
+        self.beam, self.eos = options.beam, rules.eos
         self.width = self.beam + max(map(self._beside, constraints))
         self.limits: list[int] = rules.limits.tolist()
         self.states = [[own.start] for own in constraints]
         """How far each slot's hypothesis has come, by sentence."""
-        self.free = [FreeBeam(n_best) for _ in constraints]
+        self.free = [FreeBeam(options, n_best, limit) for limit in self.limits]
         self.ended = [0] * len(constraints)
         """Hypotheses that have ended with all terms, by sentence."""
         self.reserved = torch.tensor(sorted(reserved), dtype=torch.long, device=rules.limits.device)
@@ -107,7 +123,11 @@ class Banks(Choose):
         return Chosen(made[..., 0], made[..., 1], made[..., 2] > 0)
 
     def _wanted(self, number: int, state: int) -> set[int]:
-        return set() if state == NOBODY else self.constraints[number].wanted(state)
+        """Return the tokens that are tried after a hypothesis, whatever the model says: one that has all may end."""
+        own = self.constraints[number]
+        if state == NOBODY or not own.total:
+            return set()
+        return own.wanted(state) or {self.eos}
 
     def _free(
         self, possible: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
@@ -121,67 +141,48 @@ class Banks(Choose):
         forced = self.rules.forced[sentences, length - 1] >= 0
         return torch.where(forced[:, None, None], possible, free)
 
-    def _choose(
-        self,
-        number: int,
-        free: Sequence[Sequence[tuple[int, float]]],
-        forced: Sequence[Sequence[tuple[int, float]]],
-        length: int,
-    ) -> list[Extension]:
+    def _choose(self, number: int, free: Sequence[Scored], forced: Sequence[Scored], length: int) -> list[Extension]:
         """Choose the extensions of one sentence, given the scores of tokens after each slot."""
-        own = self.constraints[number]
-        states = self.states[number]
-
-        def extensions(some: Sequence[Sequence[tuple[int, float]]]) -> Iterator[Extension]:
-            for slot, scored in enumerate(some):
-                if states[slot] != NOBODY:
-                    for token, score in scored:
-                        if score > NEVER:
-                            yield Extension(score, slot, token, NOBODY)
-
-        ranked = sorted(extensions(free), key=lambda each: -each.score)
-        kept = [each for each in ranked if each.slot < self.beam][: self.beam]
-        chosen = [self._reached(own, number, each, length) for each in kept]
-        chosen += [Extension(NEVER, 0, self.eos, NOBODY)] * (self.beam - len(chosen))
+        own, last = self.constraints[number], length == self.limits[number]
+        every: dict[tuple[int, int], Extension] = {}
+        for slot, state in enumerate(self.states[number]):
+            for token, score in (*free[slot], *forced[slot]) if state != NOBODY else ():
+                if score > NEVER and (slot, token) not in every:
+                    every[slot, token] = Extension(score, slot, token, self._state(own, state, token, last))
+        in_beam = [(slot, token) for slot, scored in enumerate(free[: self.beam]) for token, _ in scored]
+        kept = sorted((every[key] for key in in_beam if key in every), key=_rank)[: self.beam]
+        nothing = Extension(NEVER, 0, self.eos, NOBODY)
+        chosen = kept + [nothing] * (self.beam - len(kept))
         if own.total:
-            others = self._others(ranked, kept, list(extensions(forced)), self._beside(own))
-            reached = (self._reached(own, number, each, length) for each in others)
-            chosen += _allocate([each for each in reached if each.state != NOBODY], own, self._beside(own))
-        return chosen + [Extension(NEVER, 0, self.eos, NOBODY)] * (self.width - len(chosen))
+            for each in kept:
+                del every[each.slot, each.token]
+            room = self.limits[number] - length
+            chosen += _allocate([each for each in every.values() if _has_room(own, each, room)], own, self._beside(own))
+        return chosen + [nothing] * (self.width - len(chosen))
 
-    def _others(
-        self, ranked: Sequence[Extension], kept: Sequence[Extension], forced: Sequence[Extension], count: int
-    ) -> list[Extension]:
-        """Return what may stand in a bank: the best there are, the best of each hypothesis, and what is forced."""
-        beside = [each for each in ranked if each not in kept]
-        first: dict[int, Extension] = {}
-        for each in beside:
-            first.setdefault(each.slot, each)
-        taken = {(each.slot, each.token) for each in kept}
-        every = {(each.slot, each.token): each for each in (*beside[:count], *first.values(), *forced)}
-        return [each for key, each in every.items() if key not in taken]
+    def _state(self, own: Constraints, state: int, token: int, last: bool) -> int:
+        """Return how far a hypothesis has come by one more token; one that lacks terms may not end."""
+        ends = token == self.eos
+        state = state if ends else own.next(state, token)
+        return NOBODY if (ends or last) and own.needed(state) else state
 
     def _is_done(self, number: int, chosen: Sequence[Extension], length: int) -> bool:
-        """Whether beam search would have ended, and as many hypotheses as the beam is wide have ended with all terms."""
+        """Whether beam search would have ended, and a beam of hypotheses has ended with all terms."""
         self.ended[number] += sum(each.token == self.eos and each.state != NOBODY for each in chosen)
-        options, limit = self.rules.options, self.limits[number]
-        over = self.free[number].is_over(chosen[: self.beam], self.eos, length, limit, options.length_penalty)
-        return over and self.ended[number] >= self.beam and not options.coverage_penalty
+        self.free[number].follow(chosen[: self.beam], self.eos, length)
+        return self.free[number].is_over and self.ended[number] >= self.beam * (self.options.patience or 1)
 
-    def _reached(self, own: Constraints, number: int, each: Extension, length: int) -> Extension:
-        """Tell how far an extension has come; one that lacks terms may not end, and must leave room for them."""
-        state = self.states[number][each.slot]
-        if each.token == self.eos:
-            return each._replace(state=NOBODY if own.needed(state) else state)
-        state = own.next(state, each.token)
-        needed = own.needed(state)
-        return each._replace(state=NOBODY if needed and length + needed + 1 > self.limits[number] else state)
+
+def _has_room(own: Constraints, each: Extension, room: int) -> bool:
+    """Whether there is room for all that an extension still lacks, and for the end mark."""
+    needed = 0 if each.state == NOBODY else own.needed(each.state)
+    return each.state != NOBODY and (not needed or needed < room)
 
 
 def _allocate(others: Sequence[Extension], own: Constraints, count: int) -> list[Extension]:
     """Give each bank a slot in turn, those that lack least first, until there are no more slots."""
     banks: dict[int, list[Extension]] = {}
-    for each in sorted(others, key=lambda each: -each.score):
+    for each in sorted(others, key=_rank):
         banks.setdefault(own.needed(each.state), []).append(each)
     # What has no term yet is in the beam already.
     order = sorted(needed for needed in banks if needed < own.total)
@@ -189,6 +190,10 @@ def _allocate(others: Sequence[Extension], own: Constraints, count: int) -> list
         order = [order[0], *sorted(order[1:], key=lambda needed: -banks[needed][0].score)]
     turns = max((len(banks[needed]) for needed in order), default=0)
     return [banks[needed][turn] for turn in range(turns) for needed in order if turn < len(banks[needed])][:count]
+
+
+def _rank(each: Extension) -> float:
+    return -each.score
 
 
 def _table(rows: Sequence[Sequence[int]]) -> Int[Tensor, "N F"]:
@@ -205,7 +210,9 @@ def constrained_beam_search(
     assert constraints is not None
     forced = {token for own in constraints for token in own.tokens}
     reserved = forced.intersection(request.banned)
-    rules = Rules.make(encoded.mask, options, request)
+    # How long to be patient is for the free beam to say: a term that was easy to write must not end it.
+    rules = Rules.make(encoded.mask, replace(options, patience=0.0), request)
     rules.banned = rules.banned - reserved
-    outcome = run(decoder, encoded, rules, request, Banks(rules, constraints, sorted(reserved), request.n_best))
+    choose = Banks(rules, options, constraints, sorted(reserved), request.n_best)
+    outcome = run(decoder, encoded, rules, request, choose)
     return outcome.trace([ends[: request.n_best] for ends in outcome.ends])

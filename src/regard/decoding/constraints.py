@@ -66,11 +66,12 @@ class Constraints:
     def next(self, number: int, token: int) -> int:
         """Return what a text becomes by one more token."""
         key = number, token
-        if key not in self._next:
+        known = self._next.get(key)
+        if known is None:
             every = (*self.offers(number), *self._every[number].begun)
             begun = frozenset(way[1:] for way in every if way[0] == token and len(way) > 1)
-            self._next[key] = self._number(self._read(self._every[number], (token,))._replace(begun=begun))
-        return self._next[key]
+            known = self._next[key] = self._number(self._read(self._every[number], (token,), begun))
+        return known
 
     def needed(self, number: int) -> int:
         """Return how many tokens it takes to write all that is still missing; 0 for a text that may end."""
@@ -115,8 +116,10 @@ class Constraints:
             self._every.append(progress)
         return number
 
-    def _read(self, progress: Progress, tokens: Sequence[int]) -> Progress:
-        """Go on by some tokens, whatever was begun."""
+    def _read(
+        self, progress: Progress, tokens: Sequence[int], begun: frozenset[tuple[int, ...]] = frozenset()
+    ) -> Progress:
+        """Go on by some tokens, whatever was begun before."""
         readings, counts, first = list(progress.readings), list(progress.counts), progress.first
         for token in tokens:
             added = self._spelling.bytes_of(token)
@@ -125,7 +128,7 @@ class Constraints:
             for place, demand in enumerate(self.demands):
                 readings[place], more = demand.pattern.read(readings[place], added)
                 counts[place] = min(demand.times, counts[place] + more)
-        return Progress(tuple(readings), tuple(counts), frozenset(), first)
+        return Progress(tuple(readings), tuple(counts), begun, first)
 
     def _missing(self, progress: Progress) -> int:
         """Return how many tokens all takes that is missing if the text ended here; terms in other terms come free."""

@@ -75,6 +75,10 @@ class Pattern(NamedTuple):
 
     def read(self, reading: Reading, added: bytes) -> tuple[Reading, int]:
         """Go on with a text by some bytes; tell how many more occurrences are sure now."""
+        if not reading.tail and self.text[0] not in added:
+            last = len(added) - 1
+            if last < 0 or added[last] < 0x80:  # as nearly always
+                return (Reading(_class(added[last:])) if added else reading), 0
         text = reading.tail + added
         found = self.scan(text, reading.before, goes_on=True)
         start = self._next_start(text, found, reading.before)
