@@ -19,7 +19,7 @@ from regard.errors import ConfigError
 from . import naive
 from .toy_decoders import BOS, EOS, Oracle, only, pick, sentences
 
-LENGTHS = (3, 7, 2, 5)
+LENGTHS = (3, 1, 4, 2)
 BANNED = (0, 1, 2)
 ALPHABET = " ab1<>"
 SIZE = 4 + len(ALPHABET)
@@ -71,7 +71,7 @@ def law(examples):
 
 
 @given(models, some_options, st.lists(some_terms, min_size=4, max_size=4), st.data())
-@law(60)
+@law(30)
 def test_every_hypothesis_holds_every_term_as_often_as_it_must(decoder, options, terms, data):
     encoded, n_best = sentences(LENGTHS), data.draw(st.integers(1, options.beam))
     every = run(decoder, encoded, options, [constraints(*own) for own in terms], n_best=n_best)
@@ -98,7 +98,7 @@ def test_sentences_without_terms_are_searched_as_ever(decoder, options, n_best):
 
 
 @given(models, some_options)
-@law(40)
+@law(20)
 def test_what_holds_the_terms_anyway_is_found_or_something_better(decoder, options):
     encoded = sentences(LENGTHS)
     plain = search(decoder, encoded, options, bos=BOS, eos=EOS, banned=BANNED)
@@ -128,7 +128,7 @@ def test_an_exhaustive_beam_equals_brute_force(terms, alpha):
 
 
 @given(models, some_options, st.lists(some_terms, min_size=4, max_size=4), st.permutations(range(4)), st.integers(0, 3))
-@law(25)
+@law(10)
 def test_batch_mates_order_and_padding_change_nothing(decoder, options, terms, order, padding):
     encoded = sentences(LENGTHS, padding=padding)
     together = run(
@@ -142,7 +142,7 @@ def test_batch_mates_order_and_padding_change_nothing(decoder, options, terms, o
 
 
 @given(models, some_options, some_terms, st.lists(st.integers(4, SIZE - 1), max_size=4))
-@law(25)
+@law(10)
 def test_a_prefix_counts(decoder, options, terms, prefix):
     for one in run(decoder, sentences([3]), options, [constraints(*terms)], prefix=[prefix], n_best=options.beam)[0]:
         assert one.tokens[: len(prefix)] == prefix

@@ -114,9 +114,7 @@ class Banks(Choose):
                 list(zip(some, slot[scores.shape[2] :], strict=False))
                 for some, slot in zip(forced_tokens, own, strict=True)
             ]
-            chosen = self._choose(number, free, beside, length)
-            if self._is_done(number, chosen, length):
-                chosen = [each if each.token == self.eos else each._replace(state=NOBODY) for each in chosen]
+            chosen = self._without_late(number, self._choose(number, free, beside, length), length)
             self.states[number] = [each.state for each in chosen]
             rows.append([(each.token, each.slot, each.state != NOBODY) for each in chosen])
         made = torch.tensor(rows, device=totals.device)
@@ -166,11 +164,24 @@ class Banks(Choose):
         state = state if ends else own.next(state, token)
         return NOBODY if (ends or last) and own.needed(state) else state
 
-    def _is_done(self, number: int, chosen: Sequence[Extension], length: int) -> bool:
-        """Whether beam search would have ended, and a beam of hypotheses has ended with all terms."""
+    def _without_late(self, number: int, chosen: list[Extension], length: int) -> list[Extension]:
+        """Drop what comes late: where beam search would have ended, no hypothesis begins with its first term any more.
+
+        All are dropped once a beam of hypotheses has ended with all terms.
+        """
+        own, free = self.constraints[number], self.free[number]
         self.ended[number] += sum(each.token == self.eos and each.state != NOBODY for each in chosen)
-        self.free[number].follow(chosen[: self.beam], self.eos, length)
-        return self.free[number].is_over and self.ended[number] >= self.beam * (self.options.patience or 1)
+        free.follow(chosen[: self.beam], self.eos, length)
+        if not free.is_over or not own.total:
+            return chosen
+        enough = self.ended[number] >= self.beam * (self.options.patience or 1)
+        begun = self.ended[number] or any(each.state != NOBODY for each in chosen[self.beam :])
+
+        def is_late(each: Extension) -> bool:
+            goes_on = each.token != self.eos and each.state != NOBODY
+            return goes_on and (enough or (bool(begun) and own.needed(each.state) == own.total))
+
+        return [each._replace(state=NOBODY) if is_late(each) else each for each in chosen]
 
 
 def _has_room(own: Constraints, each: Extension, room: int) -> bool:

@@ -4,8 +4,7 @@ Whether a term stands in the text is decided on the text, so it counts however t
 one spelling: the tokens that the tokenizer makes of the term, after a space or glued to what is before.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from regard.decoding.occurrences import Pattern, Reading
@@ -21,6 +20,8 @@ class Demand(NamedTuple):
     times: int
     """Occurrences in other terms (`3` in `3.5`) counted."""
     terms: tuple[Term, ...]
+    within: tuple[tuple[int, int], ...] = ()
+    """The places of longer demands that it is a part of, and how often it stands in one."""
 
 
 class Progress(NamedTuple):
@@ -42,7 +43,6 @@ class Constraints:
         self.terms = tuple(terms)
         self._spelling = spelling
         self.demands = _demands(terms, spelling)
-        self._inside = [_inside(demand, self.demands) for demand in self.demands]
         self._every: list[Progress] = []
         self._numbers: dict[Progress, int] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -91,17 +91,15 @@ class Constraints:
         return going_on | {way[0] for way in self.offers(number)}
 
     def offers(self, number: int) -> frozenset[tuple[int, ...]]:
-        """Return the spellings that can begin now and do away with something that is missing."""
+        """Return the spellings that can begin now, each of a term that is missing."""
         if number not in self._offers:
             progress = self._every[number]
-            missing = self._missing(progress)
-            ways = {
+            self._offers[number] = frozenset(
                 way
-                for demand, count in zip(self.demands, progress.counts, strict=True)
-                if missing and count < demand.times
-                for way in self._ways(demand, progress.first)
-            }
-            self._offers[number] = frozenset(way for way in ways if self._missing(self._read(progress, way)) < missing)
+                for place, missing in enumerate(self._lacks(progress))
+                for way in (self._ways(self.demands[place], progress.first) if missing else ())
+                if self._writes(progress, way, place)
+            )
         return self._offers[number]
 
     def _ways(self, demand: Demand, first: bool) -> tuple[tuple[int, ...], ...]:
@@ -110,34 +108,49 @@ class Constraints:
             return ways.always, ways.first
         return (ways.always,) if ways.glued is None or first else (ways.always, ways.glued)
 
+    def _writes(self, progress: Progress, way: Sequence[int], place: int) -> bool:
+        """Whether a spelling would write a term now, and leave whole what has just been written."""
+        added = self._bytes(way, progress.first)
+        pattern, reading = self.demands[place].pattern, progress.readings[place]
+        after, more = pattern.read(reading, added)
+        gained = more + pattern.stands_at_end(after) - pattern.stands_at_end(reading)
+        standing = ((demand.pattern, own) for demand, own in zip(self.demands, progress.readings, strict=True))
+        return gained > 0 and all(own.read(at, added)[1] for own, at in standing if own.stands_at_end(at))
+
     def _number(self, progress: Progress) -> int:
         number = self._numbers.setdefault(progress, len(self._every))
         if number == len(self._every):
             self._every.append(progress)
         return number
 
+    def _bytes(self, tokens: Sequence[int], first: bool) -> bytes:
+        added = b"".join(map(self._spelling.bytes_of, tokens))
+        return added.removeprefix(b" ") if first else added
+
     def _read(
         self, progress: Progress, tokens: Sequence[int], begun: frozenset[tuple[int, ...]] = frozenset()
     ) -> Progress:
         """Go on by some tokens, whatever was begun before."""
-        readings, counts, first = list(progress.readings), list(progress.counts), progress.first
-        for token in tokens:
-            added = self._spelling.bytes_of(token)
-            added = added.removeprefix(b" ") if first else added
-            first = first and not added
-            for place, demand in enumerate(self.demands):
-                readings[place], more = demand.pattern.read(readings[place], added)
-                counts[place] = min(demand.times, counts[place] + more)
-        return Progress(tuple(readings), tuple(counts), begun, first)
+        added = self._bytes(tokens, progress.first)
+        readings, counts = [], []
+        for demand, reading, count in zip(self.demands, progress.readings, progress.counts, strict=True):
+            after, more = demand.pattern.read(reading, added)
+            readings.append(after)
+            counts.append(min(demand.times, count + more))
+        return Progress(tuple(readings), tuple(counts), begun, progress.first and not added)
+
+    def _lacks(self, progress: Progress) -> list[int]:
+        """Return how often each term must still be written if the text ended here; terms in other terms come free."""
+        missing: list[int] = []
+        for demand, reading, count in zip(self.demands, progress.readings, progress.counts, strict=True):
+            free = sum(missing[other] * times for other, times in demand.within)
+            missing.append(max(0, demand.times - count - demand.pattern.stands_at_end(reading) - free))
+        return missing
 
     def _missing(self, progress: Progress) -> int:
-        """Return how many tokens all takes that is missing if the text ended here; terms in other terms come free."""
-        missing: list[int] = []
-        for place, demand in enumerate(self.demands):
-            found = progress.counts[place] + demand.pattern.stands_at_end(progress.readings[place])
-            free = sum(count * self._inside[other][place] for other, count in enumerate(missing))
-            missing.append(max(0, demand.times - found - free))
-        return sum(count * len(demand.ways.always) for count, demand in zip(missing, self.demands, strict=True))
+        """Return how many tokens that takes."""
+        lacks = zip(self._lacks(progress), self.demands, strict=True)
+        return sum(count * len(demand.ways.always) for count, demand in lacks)
 
 
 def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
@@ -161,21 +174,15 @@ def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
         if spelling.sets_apart and all(term.apart for term in own) and spaced(own[0].text):
             ways = ways._replace(glued=None)
         demand = Demand(Pattern(text, left, right), ways, len(own), own)
-        within = sum(len(larger.terms) * times for larger, times in _holding(demand, demands))
-        demands.append(demand._replace(times=len(own) + within))
+        within = tuple(_within(demand, demands))
+        times = len(own) + sum(len(demands[place].terms) * count for place, count in within)
+        demands.append(demand._replace(times=times, within=within))
     return tuple(demands)
 
 
-def _holding(demand: Demand, larger: Sequence[Demand]) -> list[tuple[Demand, int]]:
-    return [(other, len(demand.pattern.scan(other.pattern.text).places)) for other in larger]
-
-
-def _inside(demand: Demand, others: Sequence[Demand]) -> Counter[int]:
-    """Count how often each of the others stands in a term."""
-    return Counter(
-        {
-            place: len(other.pattern.scan(demand.pattern.text).places)
-            for place, other in enumerate(others)
-            if other is not demand
-        }
-    )
+def _within(demand: Demand, longer: Sequence[Demand]) -> Iterator[tuple[int, int]]:
+    """Yield the places of the longer terms that a term is a part of, and how often it is one."""
+    for place, other in enumerate(longer):
+        count = len(demand.pattern.scan(other.pattern.text).places)
+        if count:
+            yield place, count
