@@ -1,19 +1,21 @@
 """How far a text that is being written has come with the terms that it must hold.
 
 Whether a term stands in the text is decided on the text, so it counts however the model spells it. What is forced is
-one spelling: the tokens that the tokenizer makes of the term, after a space or glued to what is before.
+one spelling: the tokens that the tokenizer makes of the term, after a space or glued to what is before. A token for
+what is unknown stands for what a term has there, if one goes on or can begin with it.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from regard.data.vocabulary import UNK
 from regard.decoding.occurrences import Pattern, Reading
-from regard.decoding.spelling import UNKNOWN, Spelling, Ways, spaced
+from regard.decoding.spelling import Spelling, Way, Ways, spaced
 from regard.decoding.terms import Term
 
 
 class Demand(NamedTuple):
-    """A term, or several that the vocabulary cannot tell apart, and how often it must stand in the text."""
+    """A term, and how often it must stand in the text."""
 
     pattern: Pattern
     ways: Ways
@@ -30,7 +32,7 @@ class Progress(NamedTuple):
     readings: tuple[Reading, ...]
     counts: tuple[int, ...]
     """Occurrences of each demand that are sure, as many as are asked for at most."""
-    begun: frozenset[tuple[int, ...]]
+    begun: frozenset[Way]
     """What is left of the spellings that the last tokens began."""
     first: bool
     """Whether nothing is written yet."""
@@ -45,9 +47,9 @@ class Constraints:
         self.demands = _demands(terms, spelling)
         self._every: list[Progress] = []
         self._numbers: dict[Progress, int] = {}
-        self._next: dict[tuple[int, int], int] = {}
+        self._next: dict[tuple[int, int], tuple[int, bytes]] = {}
         self._needed: dict[int, int] = {}
-        self._offers: dict[int, frozenset[tuple[int, ...]]] = {}
+        self._offers: dict[int, frozenset[Way]] = {}
         none = (Reading(),) * len(self.demands), (0,) * len(self.demands)
         self.start = self._number(Progress(*none, frozenset(), True))
         self.total = self.needed(self.start)
@@ -56,28 +58,50 @@ class Constraints:
     @property
     def tokens(self) -> set[int]:
         """All tokens that may be forced."""
-        return {token for demand in self.demands for way in demand.ways if way for token in way}
+        return {unit.token for demand in self.demands for way in demand.ways if way for unit in way}
 
     @property
     def has_unknown(self) -> bool:
         """Whether the vocabulary lacks a part of what must be written."""
-        return any(UNKNOWN.encode() in demand.pattern.text for demand in self.demands)
+        return UNK in self.tokens
 
     def next(self, number: int, token: int) -> int:
         """Return what a text becomes by one more token."""
+        return self._step(number, token)[0]
+
+    def are_held(self, text: str) -> bool:
+        """Whether a text holds all of it."""
+        spelt = text.encode()
+        return all(len(demand.pattern.scan(spelt).places) >= demand.times for demand in self.demands)
+
+    def unknown(self, tokens: Sequence[int]) -> list[str | None]:
+        """Tell what each unknown token of a text stands for; None for tokens that say it themselves."""
+        number, found = self.start, list[str | None]()
+        for token in tokens:
+            number, text = self._step(number, token)
+            known = token != UNK or text == self._spelling.bytes_of(token)
+            found.append(None if known else text.decode())
+        return found
+
+    def _step(self, number: int, token: int) -> tuple[int, bytes]:
+        """Return what a text becomes by one more token, and what the token stands for: what leaves least to do."""
         key = number, token
         known = self._next.get(key)
         if known is None:
-            every = (*self.offers(number), *self._every[number].begun)
-            begun = frozenset(way[1:] for way in every if way[0] == token and len(way) > 1)
-            known = self._next[key] = self._number(self._read(self._every[number], (token,), begun))
+            ways = [way for way in (*self.offers(number), *self._every[number].begun) if way[0].token == token]
+            steps = []
+            for text in sorted({way[0].text for way in ways}) or [self._spelling.bytes_of(token)]:
+                begun = frozenset(way[1:] for way in ways if way[0].text == text and len(way) > 1)
+                reached = self._number(self._read(self._every[number], text, begun))
+                steps.append((self.needed(reached), reached, text))
+            known = self._next[key] = min(steps)[1:]
         return known
 
     def needed(self, number: int) -> int:
         """Return how many tokens it takes to write all that is still missing; 0 for a text that may end."""
         if number not in self._needed:
             progress = self._every[number]
-            finished = (len(way) + self._missing(self._read(progress, way)) for way in progress.begun)
+            finished = (len(way) + self._missing(self._read(progress, _text(way))) for way in progress.begun)
             self._needed[number] = min([self._missing(progress), *finished])
         return self._needed[number]
 
@@ -87,10 +111,10 @@ class Constraints:
             return set()
         progress = self._every[number]
         missing = self._missing(progress)
-        going_on = {way[0] for way in progress.begun if self._missing(self._read(progress, way)) < missing}
-        return going_on | {way[0] for way in self.offers(number)}
+        going_on = {way[0].token for way in progress.begun if self._missing(self._read(progress, _text(way))) < missing}
+        return going_on | {way[0].token for way in self.offers(number)}
 
-    def offers(self, number: int) -> frozenset[tuple[int, ...]]:
+    def offers(self, number: int) -> frozenset[Way]:
         """Return the spellings that can begin now, each of a term that is missing."""
         if number not in self._offers:
             progress = self._every[number]
@@ -102,15 +126,15 @@ class Constraints:
             )
         return self._offers[number]
 
-    def _ways(self, demand: Demand, first: bool) -> tuple[tuple[int, ...], ...]:
+    def _ways(self, demand: Demand, first: bool) -> tuple[Way, ...]:
         ways = demand.ways
         if first and ways.first:
             return ways.always, ways.first
         return (ways.always,) if ways.glued is None or first else (ways.always, ways.glued)
 
-    def _writes(self, progress: Progress, way: Sequence[int], place: int) -> bool:
+    def _writes(self, progress: Progress, way: Way, place: int) -> bool:
         """Whether a spelling would write a term now, and leave whole what has just been written."""
-        added = self._bytes(way, progress.first)
+        added = _joined(progress, _text(way))
         pattern, reading = self.demands[place].pattern, progress.readings[place]
         after, more = pattern.read(reading, added)
         gained = more + pattern.stands_at_end(after) - pattern.stands_at_end(reading)
@@ -123,15 +147,9 @@ class Constraints:
             self._every.append(progress)
         return number
 
-    def _bytes(self, tokens: Sequence[int], first: bool) -> bytes:
-        added = b"".join(map(self._spelling.bytes_of, tokens))
-        return added.removeprefix(b" ") if first else added
-
-    def _read(
-        self, progress: Progress, tokens: Sequence[int], begun: frozenset[tuple[int, ...]] = frozenset()
-    ) -> Progress:
-        """Go on by some tokens, whatever was begun before."""
-        added = self._bytes(tokens, progress.first)
+    def _read(self, progress: Progress, text: bytes, begun: frozenset[Way] = frozenset()) -> Progress:
+        """Go on by some bytes, whatever was begun before."""
+        added = _joined(progress, text)
         readings, counts = [], []
         for demand, reading, count in zip(self.demands, progress.readings, progress.counts, strict=True):
             after, more = demand.pattern.read(reading, added)
@@ -153,13 +171,22 @@ class Constraints:
         return sum(count * len(demand.ways.always) for count, demand in lacks)
 
 
+def _text(way: Way) -> bytes:
+    return b"".join(unit.text for unit in way)
+
+
+def _joined(progress: Progress, added: bytes) -> bytes:
+    """Leave out the space before the first word."""
+    return added.removeprefix(b" ") if progress.first else added
+
+
 def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
-    """Put terms together that are spelt alike, the longest first."""
+    """Count equal terms, the longest first."""
     grouped: dict[bytes, list[Term]] = {}
     spelt: dict[bytes, Ways] = {}
     for term in terms:
         ways = spelling.ways(term.text)
-        text = spelling.text_of(ways.always)
+        text = _text(ways.always).removeprefix(b" ")
         spelt[text] = ways
         grouped.setdefault(text, []).append(term)
     demands: list[Demand] = []
