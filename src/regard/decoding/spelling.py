@@ -1,6 +1,7 @@
 """How a vocabulary spells a term: the bytes that each token adds to a text, and the tokens that write the term."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from regard.data.tokenizers.base import Tokenizer
@@ -41,9 +42,12 @@ class Spelling:
         self.kind = tokenizer.kind
         self.spaces = self.kind != "characters" or UNK not in tokenizer.encode(" ")
         """Whether it can write a space."""
-        self.sets_apart = self.spaces and _is_spaced(tokenizer)
-        """Whether its words are set apart by spaces."""
         self._known: dict[int, bytes] = {}
+
+    @cached_property
+    def sets_apart(self) -> bool:
+        """Whether its words are set apart by spaces."""
+        return self.spaces and _is_spaced(self.tokenizer)
 
     def bytes_of(self, token: int) -> bytes:
         """Return what a token adds."""
