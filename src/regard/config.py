@@ -392,7 +392,7 @@ class DecodingConfig:
     max_ratio: float = 2.0
     """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
-    """Replace what is unknown by the source word or character most looked at (tokenizer words, characters)."""
+    """Replace what is unknown by the source word or character most looked at (tokenizer words, characters, spelled)."""
     groups: int = 0
     """diverse: groups that the beam is split into, which keep away from each other; 0 for one for each hypothesis."""
     diversity: float = 0.5

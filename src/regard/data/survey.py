@@ -112,24 +112,29 @@ def frequent_words(counts: Counter[str], texts: int) -> set[str]:
 
 
 def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
-    words = [text.split() for text in texts]
-    counts = Counter(word for text in words for word in text)
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(text.split())
     frequent, letters = frequent_words(counts, len(texts)), Counter[str]()
     for word, count in counts.items():
         for character in word:
             letters[character] += count
-    rare = [sum(word not in frequent for word in text) for text in words]
-    units = [sum(1 if word in frequent else len(word) + 1 for word in text) for text in words]
+    words, spelled, units = list[int](), list[bool](), list[int]()
+    for text in map(str.split, texts):  # once more: the words of all texts at once would take too much memory
+        rare = [word for word in text if word not in frequent]
+        words.append(len(text))
+        spelled.append(len(rare) <= 1)
+        units.append(len(text) + sum(map(len, rare)))
     unspaced = sum(count for character, count in letters.items() if _is_unspaced(character))
     return Side(
         characters=_mean([len(text) for text in texts]),
         longest=longest,
-        words=_mean([len(text) for text in words]),
+        words=_mean(words),
         most_words=most_words,
         alphabet=len(letters),
         types=len(counts),
         frequent=len(frequent),
-        spelled=_mean([number <= 1 for number in rare]),
+        spelled=_mean(spelled),
         units=_mean(units),
         unspaced=unspaced > 0.3 * letters.total(),
     )
