@@ -41,6 +41,8 @@ class TokenizerConfig:
     """One vocabulary for both sides (needed to tie source and target embeddings)."""
     target_kind: str = ""
     """Kind of the target side, where it is another than the source's (needs joint=false); empty for the same."""
+    sampling: float = 0.0
+    """Cut training texts anew each epoch. bpe: how often a merge is left out (0.1); unigram: the power α (0.2)."""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,9 @@ class TestPlainText:
     def test_printed(self, regard, refused, here):
         (here / "a.txt").write_text("the red dress\n\nblue\n")
         assert regard("data", "a.txt").out == "the red dress\nblue\n"
-        assert regard("data", "a.txt", "--check").out == "a.txt: 2 texts\n  text: 4 words, 2.0 a line, at most 3\n"
+        assert regard("data", "a.txt", "--check").out == (
+            "a.txt: 2 texts\n  text: 4 words, 2.0 a line, at most 3\nNothing looks wrong.\n"
+        )
         assert refused("data", "a.txt", "--json") == (
             "a.txt has one text a line, and --json is for pairs: leave it out."
         )

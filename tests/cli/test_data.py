@@ -81,11 +81,13 @@ def test_check_reads_all_and_sums_up(regard, here):
         "a.tsv: 2 pairs, 1 with a gold alignment\n"
         "  source: 4 words, 2.0 a line, at most 3\n"
         "  target: 3 words, 1.5 a line, at most 2\n"
+        "Nothing looks wrong.\n"
     )
     assert regard("data", "a.tsv", "--check", "--size", "1").out == (
         "a.tsv: 1 pair, 0 with a gold alignment\n"
         "  source: 3 words, 3.0 a line, at most 3\n"
         "  target: 1 word, 1.0 a line, at most 1\n"
+        "Nothing looks wrong.\n"
     )
 
 
@@ -93,12 +95,12 @@ def test_check_reads_all_and_sums_up(regard, here):
     ("given", "content", "message"),
     [
         (
-            ("--check",),
+            (),
             "a\tb\nc\n",
             "a.tsv, line 2: no tab. A line is source TAB target, or source TAB target TAB alignment.",
         ),
         (
-            ("--check",),
+            (),
             "a\tb\n\td\n",
             "a.tsv, line 2: the source is empty. Fill in what is missing, or remove the line.",
         ),
@@ -108,12 +110,73 @@ def test_check_reads_all_and_sums_up(regard, here):
         (("--split", "nonsense"), "a\tb\n", "Leave out --split: a.tsv has no parts, as embedded corpora have."),
     ],
 )
-def test_refusals(refused, here, given, content, message):
+def test_refusals(regard, here, given, content, message):
     (here / "a.tsv").write_text(content)
-    assert refused("data", "a.tsv", *given) == message
+    ran = regard("data", "a.tsv", *given)
+    assert (ran.code, ran.err) == (2, f"regard: {message}\n")
 
 
 def test_an_unknown_split(refused):
     assert refused("data", "copy", "--split", "vaild") == (
         "No split named 'vaild' in copy. Did you mean 'valid'? It has train, valid, test."
+    )
+
+
+def test_check_tells_what_is_wrong_and_clean_leaves_it_out(regard, here):
+    lines = [f"the {a} cat\tle chat {a}" for a in "abcdefghijklmnopqrst"]
+    (here / "a.tsv").write_text("\n".join([*lines, "\tvide", lines[0], "a <b>\tle <b>"]) + "\n")
+    assert regard("data", "a.tsv", "--check").lines[3:] == [
+        "2 lines look wrong (8.7 %); --clean OUT leaves out:",
+        "  empty: 1 (4.3 %), a side has no text",
+        "    a.tsv, line 21: the source is empty. Fill in what is missing, or remove the line.",
+        "  duplicate: 1 (4.3 %), the same pair came before",
+        "    line 22: 'the a cat' → 'le chat a' (as line 1)",
+        "Kept, unless asked for with --drop:",
+        "  markup: 1 (4.3 %), a tag or an entity of HTML; may be right",
+        "    line 23: 'a <b>' → 'le <b>'",
+    ]
+    ran = regard("data", "a.tsv", "--clean", "b.tsv")
+    assert ran.lines == [
+        "b.tsv: 21 of 23 lines",
+        "b.dropped.tsv: 2 lines left out, each with its rule and its number",
+        "  empty: 1 (4.3 %), a side has no text",
+        "  duplicate: 1 (4.3 %), the same pair came before",
+        "Kept, unless asked for with --drop:",
+        "  markup: 1 (4.3 %), a tag or an entity of HTML; may be right",
+    ]
+    assert regard("data", "b.tsv").lines == [*lines, "a <b>\tle <b>"]
+    assert (here / "b.dropped.tsv").read_text() == "empty\t21\t\tvide\nduplicate\t22\tthe a cat\tle chat a\n"
+    assert regard("data", "a.tsv", "--clean", "b.jsonl", "--drop", "markup").lines[0] == "b.jsonl: 21 of 23 lines"
+    assert json.loads((here / "b.dropped.jsonl").read_text().splitlines()[1])["rule"] == "markup"
+
+
+def test_check_for_programs(regard, here):
+    (here / "a.tsv").write_text("a\tb\nc\td\n\te\n")
+    (here / "v.en").write_text("c\n")
+    (here / "v.fr").write_text("d\n")
+    found = json.loads(regard("data", "a.tsv", "--check", "--json", "--against", "v.en,v.fr").out)
+    assert {key: found[key] for key in ("corpus", "lines", "pairs", "aligned", "wrong")} == {
+        "corpus": "a.tsv",
+        "lines": 3,
+        "pairs": 2,
+        "aligned": 0,
+        "wrong": 2,
+    }
+    assert found["source"] == {"words": 2, "mean": 1.0, "longest": 1}
+    assert [(rule["rule"], rule["lines"], rule["wrong"]) for rule in found["rules"]] == [
+        ("empty", 1, True),
+        ("overlap", 1, True),
+    ]
+    assert found["rules"][1]["examples"] == [{"line": 2, "source": "c", "target": "d"}]
+    cleaned = json.loads(regard("data", "a.tsv", "--clean", "b.tsv", "--json").out)
+    assert (cleaned["out"], cleaned["dropped"], cleaned["kept"]) == ("b.tsv", "b.dropped.tsv", 2)
+    assert [rule["left_out"] for rule in cleaned["rules"]] == [1]
+
+
+@pytest.mark.parametrize("option", [("--drop", "empty"), ("--against", "a.tsv")])
+def test_options_of_checks_go_with_a_check(refused, here, option):
+    (here / "a.tsv").write_text("a\tb\n")
+    assert refused("data", "a.tsv", *option) == f"{option[0]} goes with --check or --clean."
+    assert refused("data", "scenes:3", "--check", *option) == (
+        f"scenes:3 has pictures, and {option[0]} is for texts: leave it out."
     )

@@ -3,10 +3,9 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +13,7 @@ from regard.cli.options import check_at_least
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.data.pair import Pair
+    from regard.data.corpus import Corpus
     from regard.data.scenes import Scene
 
 
@@ -38,7 +37,21 @@ def data(
         bool, typer.Option("--reverse", help="Make the targets sources, and the sources targets.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSONL instead of TSV.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Read everything and print only what it amounts to.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read everything; print what it amounts to and what is wrong with it.")
+    ] = False,
+    clean: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the pairs that do not look wrong (.tsv, .jsonl).", show_default=False),
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option(metavar="RULES", help="Which rules of --check are wrong, with commas.  [default: as the data is]"),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CORPUS", help="Check for pairs of this one, which is held out (A,B: two files)."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -49,7 +62,7 @@ def data(
         int | None, typer.Option(metavar="N", help="Of scenes: height and width, 32 to 128.  [default: 64]")
     ] = None,
 ) -> None:
-    """Print a corpus as TSV, or check it.
+    """Print a corpus as TSV, check it, or write it without what looks wrong.
 
     A line is source TAB target, and TAB gold alignment where there is one: what --data reads. A corpus of plain text is
     printed as it is, one text a line. Of pictures, captions are printed, of the embedded ones (scenes) questions too.
@@ -58,6 +71,7 @@ def data(
     from regard.data.pictures import EMBEDDED, are_pictures, open_scenes
 
     pictured = are_pictures(parts)
+    _check_options(parts[0], pictured, check or clean is not None, clean, drop, against)
     if pictured and reverse:
         raise DataError(f"{parts[0]} has pictures, and --reverse is for pairs: leave it out.")
     if len(parts) == 1 and parts[0].partition(":")[0] == EMBEDDED:
@@ -73,23 +87,62 @@ def data(
         return
     from regard.data.corpus import open_corpus
     from regard.data.embedded import corpora
+    from regard.data.writing import record, row
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
         parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes
     corpus = open_corpus(parts, split or "train", seed)
     check_split(split, parts)
-    if not corpus.paired and (reverse or as_json):
+    checked = check or clean is not None
+    if not corpus.paired and (reverse or (as_json and not checked)):
         what = "--reverse" if reverse else "--json"
         raise DataError(f"{corpus.name} has one text a line, and {what} is for pairs: leave it out.")
-    pairs = (pair.reversed() if reverse else pair for pair in islice(corpus, size))
-    if check:
-        print(_summary(corpus.name, pairs, corpus.paired))
+    if checked:
+        print(_checked(corpus, clean, against or (), drop, size, reverse, as_json))
         return
+    pairs = (pair.reversed() if reverse else pair for pair in islice(corpus, size))
     for number, pair in enumerate(pairs, start=1):
         if not corpus.paired:
             print(pair.target)
         else:
-            print(_record(pair) if as_json else _row(pair, corpus.name, number))
+            print(record(pair) if as_json else row(pair, corpus.name, number))
+
+
+def _check_options(
+    given: str, pictured: bool, checked: bool, clean: Path | None, drop: str | None, against: list[str] | None
+) -> None:
+    for option, value in (("--clean", clean), ("--drop", drop), ("--against", against)):
+        if value is not None and pictured:
+            raise DataError(f"{given} has pictures, and {option} is for texts: leave it out.")
+        if value is not None and not checked:
+            raise DataError(f"{option} goes with --check or --clean.")
+
+
+def _checked(
+    corpus: "Corpus",
+    clean: Path | None,
+    against: Sequence[str],
+    drop: str | None,
+    size: int | None,
+    reverse: bool,
+    as_json: bool,
+) -> str:
+    """Check or clean texts, and say what was found."""
+    from regard.data import check_report, checks, cleaning
+    from regard.data.corpus import open_corpus
+
+    rules = None if drop is None else tuple(filter(None, (name.strip() for name in drop.split(","))))
+    options = checks.Options(rules, size, reverse)
+    held_out = [open_corpus(parts.split(","), "valid") for parts in against]
+    if clean is None:
+        checked = checks.check(corpus, held_out, options)
+        return _json(check_report.to_json(checked)) if as_json else check_report.report(checked)
+    cleaned = cleaning.clean(corpus, clean, held_out, options)
+    return _json(check_report.cleaned_to_json(cleaned)) if as_json else check_report.account(cleaned)
+
+
+def _json(found: dict[str, Any]) -> str:
+    return json.dumps(found, ensure_ascii=False, indent=2)
 
 
 def check_split(split: str | None, parts: Sequence[str]) -> None:
@@ -131,44 +184,3 @@ def _show_pictures(parts: list[str], split: str | None, size: int | None, as_jso
         return
     for row in caption_rows(pictures, size):
         print(row)
-
-
-def _record(pair: "Pair") -> str:
-    alignment = {} if pair.alignment is None else {"alignment": str(pair.alignment)}
-    return json.dumps({"source": pair.source, "target": pair.target, **alignment}, ensure_ascii=False)
-
-
-def _row(pair: "Pair", name: str, number: int) -> str:
-    texts = [pair.source, pair.target]
-    if any("\t" in text or "\n" in text or text.endswith("\r") for text in texts):
-        raise DataError(f"{name}, pair {number:,}: a tab or a line break, which TSV cannot hold. Use --json.")
-    return "\t".join([*texts, *([] if pair.alignment is None else [str(pair.alignment)])])
-
-
-@dataclass
-class _Side:
-    words: int = 0
-    longest: int = 0
-
-    def add(self, text: str) -> None:
-        count = len(text.split())
-        self.words += count
-        self.longest = max(self.longest, count)
-
-
-def _summary(name: str, pairs: "Iterable[Pair]", paired: bool) -> str:
-    from regard.data.regions import counted
-
-    count, aligned, sides = 0, 0, {"source": _Side(), "target": _Side()}
-    for pair in pairs:
-        count += 1
-        aligned += pair.alignment is not None
-        sides["source"].add(pair.source)
-        sides["target"].add(pair.target)
-    gold = f", {aligned:,} with a gold alignment" if paired else ""
-    lines = [f"{name}: {counted(count, 'pair' if paired else 'text')}{gold}"]
-    for side, found in sides.items():
-        if paired or side == "target":
-            told = f"{counted(found.words, 'word')}, {found.words / count:.1f} a line, at most {found.longest:,}"
-            lines.append(f"  {side if paired else 'text'}: {told}")
-    return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Batches filled by tokens, among sentences of like length, in an order that is a pure function of seed and epoch."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -270,7 +270,36 @@ def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
     return np.argsort(random.random_raw(count), kind="stable")
 
 
-def make_batch(cache: TokenCache, rows: NDArray[Any], device: torch.device | str = "cpu") -> Batch:
+@runtime_checkable
+class Tokens(Protocol):
+    """What batches are made of: a cache, or what has the same for one epoch."""
+
+    @property
+    def tokens(self) -> tuple[NDArray[Any], ...]:
+        """The ids of the sources and of the targets, one text after the other."""
+
+    @property
+    def offsets(self) -> tuple[NDArray[Any], ...]:
+        """Where each source and target starts, and where the last ends."""
+
+    @property
+    def source_lengths(self) -> NDArray[np.int32]:
+        """Tokens of each source, with its end mark."""
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32]:
+        """Tokens of each target, with its end mark."""
+
+    @property
+    def links(self) -> NDArray[Any] | None:
+        """Positions that gold alignments link, if there are any."""
+
+    @property
+    def link_offsets(self) -> NDArray[Any] | None:
+        """Where the links of each pair start, and where the last end."""
+
+
+def make_batch(cache: Tokens, rows: NDArray[Any], device: torch.device | str = "cpu") -> Batch:
     """Gather pairs of a cache into padded tensors, with their links if the cache was built with `links=True`."""
     source, source_mask = _gather(cache, 0, rows)
     return _beside(cache, rows, source, source_mask).to(device)
@@ -297,7 +326,7 @@ def make_picture_batch(cache: TokenCache, rows: NDArray[Any], pictures: NDArray[
     return _beside(cache, rows, np.ascontiguousarray(pictures), real)
 
 
-def _beside(cache: TokenCache, rows: NDArray[Any], source: NDArray[Any], source_mask: NDArray[np.bool_]) -> Batch:
+def _beside(cache: Tokens, rows: NDArray[Any], source: NDArray[Any], source_mask: NDArray[np.bool_]) -> Batch:
     """Gather the targets of pairs whose sources are there."""
     tokens_out, target_mask = _gather(cache, 1, rows)
     tokens_in = np.full_like(tokens_out, PAD)
@@ -317,7 +346,7 @@ def _beside(cache: TokenCache, rows: NDArray[Any], source: NDArray[Any], source_
     )
 
 
-def _gather(cache: TokenCache, side: int, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _gather(cache: Tokens, side: int, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     starts = cache.offsets[side][rows]
     lengths = (cache.source_lengths, cache.target_lengths)[side][rows]
     steps = np.arange(lengths.max())
@@ -327,7 +356,7 @@ def _gather(cache: TokenCache, side: int, rows: NDArray[Any]) -> tuple[NDArray[n
     return ids, mask
 
 
-def _gather_links(cache: TokenCache, rows: NDArray[Any]) -> Int[Tensor, "N 3"] | None:
+def _gather_links(cache: Tokens, rows: NDArray[Any]) -> Int[Tensor, "N 3"] | None:
     if cache.links is None or cache.link_offsets is None:
         return None
     starts, ends = cache.link_offsets[rows], cache.link_offsets[np.asarray(rows) + 1]

@@ -25,6 +25,14 @@ _OBJECT = re.compile(r'\s*\{\s*["}]')
 _FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
 
 
+class EmptyError(DataError):
+    """A pair without a source, a target or both; `pair` is what there is of it."""
+
+    def __init__(self, message: str, source: str = "", target: str = "") -> None:
+        super().__init__(message)
+        self.pair = Pair(source, target)
+
+
 class Corpus(ABC):
     """Pairs that can be streamed again and again; `name` is what messages call it."""
 
@@ -47,7 +55,7 @@ class Corpus(ABC):
         """Return what changes whenever the pairs may have changed, without reading them all."""
 
 
-class _Files(Corpus):
+class Files(Corpus):
     """What corpora of files share: no pair is empty, and neither is the corpus."""
 
     def __init__(self, name: str, files: Sequence[LineFile]) -> None:
@@ -55,7 +63,23 @@ class _Files(Corpus):
         self.files = tuple(files)
 
     @abstractmethod
-    def _pairs(self) -> Iterator[Pair]: ...
+    def pair(self, number: int, lines: Sequence[str]) -> Pair:
+        """Read the lines of this number, one of each file, as a pair; a DataError tells what is wrong with them."""
+
+    def unequal(self, number: int, lines: Sequence[object]) -> DataError:
+        """Count on in what is left, so that the message can give both counts."""
+        short = next(file for file, line in zip(self.files, lines, strict=True) if line is None)
+        long = next(file for file, line in zip(self.files, lines, strict=True) if line is not None)
+        count = sum(1 for _ in long.each())
+        return DataError(
+            f"{long.name} has {count:,} lines but {short.name} has {number - 1:,}: the files must pair line by line."
+        )
+
+    def _pairs(self) -> Iterator[Pair]:
+        for number, lines in enumerate(zip_longest(*self.files), start=1):
+            if None in lines:
+                raise self.unequal(number, lines)
+            yield self.pair(number, lines)
 
     def __iter__(self) -> Iterator[Pair]:
         empty = True
@@ -63,14 +87,19 @@ class _Files(Corpus):
             empty = False
             yield pair
         if empty:
-            verb = "is" if len(self.files) == 1 else "are"
-            raise DataError(f"{self.name} {verb} empty: there is nothing to learn from.")
+            raise self.nothing()
+
+    def nothing(self) -> DataError:
+        """Tell that there is not a single line."""
+        verb = "is" if len(self.files) == 1 else "are"
+        return DataError(f"{self.name} {verb} empty: there is nothing to learn from.")
 
     def identity(self) -> str:
+        """Go by the kind of corpus and its files."""
         return "\n".join((type(self).__name__, *(file.identity for file in self.files)))
 
 
-class ParallelFiles(_Files):
+class ParallelFiles(Files):
     """Line n of one file belongs to line n of the other; a third file may hold the alignments."""
 
     def __init__(self, files: Sequence[LineFile], counting: Counting | None = None) -> None:
@@ -81,77 +110,70 @@ class ParallelFiles(_Files):
         """Take in how words are counted, too."""
         return f"{super().identity()} {self._counting.first}"
 
-    def _pairs(self) -> Iterator[Pair]:
-        for number, lines in enumerate(zip_longest(*self.files), start=1):
-            if None in lines:
-                raise self._unequal(number, lines)
-            source, target = lines[0], lines[1]
-            self._check_empty(number, source, target)
-            alignment = None
-            if len(lines) == 3:
-                first, hint = self._counting.first, self._counting.hint
-                alignment = parse_alignment(lines[2], source, target, self.files[2].at(number), first, hint)
-            yield Pair(source, target, alignment)
-
-    def _unequal(self, number: int, lines: Sequence[str | None]) -> DataError:
-        """Count on in what is left, so that the message can give both counts."""
-        short = next(file for file, line in zip(self.files, lines, strict=True) if line is None)
-        long = next(file for file, line in zip(self.files, lines, strict=True) if line is not None)
-        count = sum(1 for _ in long)
-        return DataError(
-            f"{long.name} has {count:,} lines but {short.name} has {number - 1:,}: the files must pair line by line."
-        )
+    def pair(self, number: int, lines: Sequence[str]) -> Pair:
+        """Put the lines side by side."""
+        source, target = lines[0], lines[1]
+        self._check_empty(number, source, target)
+        alignment = None
+        if len(lines) == 3:
+            first, hint = self._counting.first, self._counting.hint
+            alignment = parse_alignment(lines[2], source, target, self.files[2].at(number), first, hint)
+        return Pair(source, target, alignment)
 
     def _check_empty(self, number: int, source: str, target: str) -> None:
         if source.strip() and target.strip():
             return
         first, second = self.files[:2]
         if not source.strip() and not target.strip():
-            raise DataError(
+            raise EmptyError(
                 f"{first.at(number)}: empty, and so is {second.at(number)}. Remove the line from both files."
             )
         empty, full = (first, second) if not source.strip() else (second, first)
-        raise DataError(
-            f"{empty.at(number)}: empty, but {full.at(number)} is not. Fill it in, or remove the line from both files."
+        raise EmptyError(
+            f"{empty.at(number)}: empty, but {full.at(number)} is not. Fill it in, or remove the line from both files.",
+            source,
+            target,
         )
 
 
-class Table(_Files):
+class Table(Files):
     """One line is source TAB target, and TAB alignment where there is one."""
 
-    def _pairs(self) -> Iterator[Pair]:
-        (file,) = self.files
-        for number, line in enumerate(file, start=1):
-            at = file.at(number)
-            columns = line.split("\t")
-            if len(columns) not in (2, 3):
-                got = "no tab" if len(columns) == 1 else f"{len(columns) - 1} tabs"
-                raise DataError(f"{at}: {got}. A line is source TAB target, or source TAB target TAB alignment.")
-            _check_sides(at, columns[0], columns[1])
-            alignment = parse_alignment(columns[2], columns[0], columns[1], at) if len(columns) == 3 else None
-            yield Pair(columns[0], columns[1], alignment)
+    def pair(self, number: int, lines: Sequence[str]) -> Pair:
+        """Part the columns."""
+        at, columns = self.files[0].at(number), lines[0].split("\t")
+        if len(columns) not in (2, 3):
+            got = "no tab" if len(columns) == 1 else f"{len(columns) - 1} tabs"
+            kind = DataError if lines[0].strip() else EmptyError
+            raise kind(f"{at}: {got}. A line is source TAB target, or source TAB target TAB alignment.")
+        _check_sides(at, columns[0], columns[1])
+        alignment = parse_alignment(columns[2], columns[0], columns[1], at) if len(columns) == 3 else None
+        return Pair(columns[0], columns[1], alignment)
 
 
-class Records(_Files):
+class Records(Files):
     """One line is a JSON object with `source` and `target`, and `alignment` where there is one."""
 
-    def _pairs(self) -> Iterator[Pair]:
-        (file,) = self.files
-        for number, line in enumerate(file, start=1):
-            at = file.at(number)
-            record = _parse_object(line, at)
-            source, target = (_text_of(record, key, at) for key in ("source", "target"))
-            _check_sides(at, source, target)
-            alignment = None
-            if record.get("alignment") is not None:
-                alignment = parse_alignment(_text_of(record, "alignment", at), source, target, at)
-            yield Pair(source, target, alignment)
+    def pair(self, number: int, lines: Sequence[str]) -> Pair:
+        """Read the object."""
+        at = self.files[0].at(number)
+        record = _parse_object(lines[0], at)
+        source, target = (_text_of(record, key, at) for key in ("source", "target"))
+        _check_sides(at, source, target)
+        alignment = None
+        if record.get("alignment") is not None:
+            alignment = parse_alignment(_text_of(record, "alignment", at), source, target, at)
+        return Pair(source, target, alignment)
 
 
-class PlainText(_Files):
+class PlainText(Files):
     """One line is one text, to be written with nothing to read; lines without text are passed over."""
 
     paired = False
+
+    def pair(self, number: int, lines: Sequence[str]) -> Pair:
+        """Take the line as the target."""
+        return Pair("", lines[0])
 
     def _pairs(self) -> Iterator[Pair]:
         (file,) = self.files
@@ -303,14 +325,16 @@ def _check_sides(at: str, source: str, target: str) -> None:
     empty = [side for side, text in (("source", source), ("target", target)) if not text.strip()]
     if empty:
         verb = "is" if len(empty) == 1 else "are"
-        raise DataError(
-            f"{at}: the {' and the '.join(empty)} {verb} empty. Fill in what is missing, or remove the line."
+        raise EmptyError(
+            f"{at}: the {' and the '.join(empty)} {verb} empty. Fill in what is missing, or remove the line.",
+            source,
+            target,
         )
 
 
 def _parse_object(line: str, at: str) -> dict[str, Any]:
     if not line.strip():
-        raise DataError(f"{at}: empty. Remove the line.")
+        raise EmptyError(f"{at}: empty. Remove the line.")
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:

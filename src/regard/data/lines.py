@@ -36,6 +36,14 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
+class LineError(DataError):
+    """A line that is not text; `text` is what can be read of it."""
+
+    def __init__(self, message: str, line: bytes | str = "") -> None:
+        super().__init__(message)
+        self.text = line if isinstance(line, str) else line.decode("utf-8", "replace").rstrip("\r\n")
+
+
 @dataclass(frozen=True)
 class LineFile:
     """A text file to be read in as many passes as one likes; `identity` changes when its content does."""
@@ -47,23 +55,35 @@ class LineFile:
     def __iter__(self) -> Iterator[str]:
         """Yield the lines as text, without their ends (LF or CR LF) and without a byte order mark."""
         for number, line in enumerate(self._raw_lines(), start=1):
-            if len(line) >= LONGEST_LINE:
-                raise DataError(f"{self.at(number)}: longer than {LONGEST_LINE >> 20} MB. Is this a text file?")
-            if number == 1 and line.startswith(_BOM):
-                line = line[len(_BOM) :]
-            # Before the NUL check: UTF-16 is full of NULs, and its byte order mark is not UTF-8.
-            if number == 1 and line.startswith(_UTF16_BOMS):
-                raise DataError(f"{self.name} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 {self.name}")
-            if b"\0" in line:
-                raise DataError(f"{self.at(number)}: a NUL byte. Is this a text file? Remove the byte if it is.")
+            yield self._text(number, line)
+
+    def each(self) -> "Iterator[str | LineError]":
+        """Yield the lines, and in place of one that is not text what is wrong with it: for checks, which go on."""
+        for number, line in enumerate(self._raw_lines(), start=1):
             try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x} at place {error.start + 1:,}). "
-                    f"Convert the file, for instance: iconv -f LATIN1 -t UTF-8 {self.name}"
-                ) from None
-            yield text.removesuffix("\n").removesuffix("\r")
+                yield self._text(number, line)
+            except LineError as error:
+                yield error
+
+    def _text(self, number: int, line: bytes) -> str:
+        if len(line) >= LONGEST_LINE:
+            raise DataError(f"{self.at(number)}: longer than {LONGEST_LINE >> 20} MB. Is this a text file?")
+        if number == 1 and line.startswith(_BOM):
+            line = line[len(_BOM) :]
+        # Before the NUL check: UTF-16 is full of NULs, and its byte order mark is not UTF-8.
+        if number == 1 and line.startswith(_UTF16_BOMS):
+            raise DataError(f"{self.name} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 {self.name}")
+        if b"\0" in line:
+            raise LineError(f"{self.at(number)}: a NUL byte. Is this a text file? Remove the byte if it is.", line)
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise LineError(
+                f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x} at place {error.start + 1:,}). "
+                f"Convert the file, for instance: iconv -f LATIN1 -t UTF-8 {self.name}",
+                line,
+            ) from None
+        return text.removesuffix("\n").removesuffix("\r")
 
     def at(self, number: int) -> str:
         """Name a line of the file, as all messages do."""

@@ -108,6 +108,7 @@ def fastest(device: torch.device) -> str:
 
 def _check_model(config: Config) -> None:
     check_kinds(config.tokenizer)
+    _check_sampling(config)
     if config.model.tie == "all" and not config.tokenizer.joint:
         raise ConfigError(
             "model.tie=all shares one embedding, but with tokenizer.joint=false each side has a vocabulary of its own: "
@@ -119,6 +120,20 @@ def _check_model(config: Config) -> None:
     # On the meta device nothing is computed or stored, so that even a model of any size is checked in a moment.
     with torch.device("meta"):
         build_empty(config.model, source_size=8, target_size=8)
+
+
+def _check_sampling(config: Config) -> None:
+    """Refuse texts that are cut otherwise in each epoch where the usual tokens are needed."""
+    sampling = config.tokenizer.sampling
+    if sampling and config.model.image is not None:
+        raise ConfigError(
+            f"tokenizer.sampling is {sampling}, which is for models of texts, and this one reads pictures: set it to 0."
+        )
+    if sampling and config.training.guided > 0:
+        raise ConfigError(
+            f"tokenizer.sampling is {sampling} and training.guided is {config.training.guided}, but the links of "
+            "alignments are between the usual tokens: set one of them to 0."
+        )
 
 
 def _check_places(config: Config) -> None:

@@ -92,7 +92,8 @@ def _learned_shapes(model: nn.Module) -> dict[str, torch.Size]:
 
 
 def _check_tokenizer(config: Config, old: Config, folder: Path) -> None:
-    changed = differences(replace(Config(), tokenizer=old.tokenizer), replace(Config(), tokenizer=config.tokenizer))
+    before = replace(old.tokenizer, sampling=config.tokenizer.sampling)  # no part of the vocabulary
+    changed = differences(replace(Config(), tokenizer=before), replace(Config(), tokenizer=config.tokenizer))
     if changed:
         raise ConfigError(
             f"A run that starts from {folder} has its vocabulary, so these settings cannot change:\n{_listed(changed)}"

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Config, DecodingConfig, TrainingConfig
-from regard.data.batching import BatchOrder, make_batch
+from regard.data.batching import Batch, BatchOrder, make_batch
 from regard.data.cache import TokenCache
 from regard.data.configured import open_data, open_split, weights_of
 from regard.data.corpus import Corpus, for_model
 from regard.data.held_out import Stored, store
 from regard.data.mixed import Draws
 from regard.data.pair import Pair
+from regard.data.resampling import Resampled
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.rules import SPARE
 from regard.decoding.shortlist import MANY, SHORTLIST, learn
@@ -96,11 +97,11 @@ def open_material(
     draw = Draws(cache.index.each or [len(cache)], weights, config.seed) if weights else None
     if draw is not None and sources.train is not None:
         _report_epoch(draw, sources.train, reporter)
-    order = BatchOrder.of(cache, config.training.batch_tokens, config.seed, few_shapes, draw)
+    order, batch = _batches(config, cache, tokenizers, few_shapes, draw)
     config = replace(config, decoding=stretched(config.decoding, cache))
     validate, fingerprint = _open_validation(config, folder, sources, tokenizers, reporter)
     known_by = " ".join(filter(None, (cache.fingerprint, fingerprint, "" if draw is None else draw.identity)))
-    return tokenizers, Material(order.batches, partial(make_batch, cache), validate, known_by, config.decoding)
+    return tokenizers, Material(order, batch, validate, known_by, config.decoding)
 
 
 def list_words(folder: Path) -> None:
@@ -201,6 +202,18 @@ def _open_cache(
     reporter.message(f"{len(cache):,} training pairs, a vocabulary of {sizes} entries")
     _report_left_out(cache, "training", config, reporter)
     return cache
+
+
+def _batches(
+    config: Config, cache: TokenCache, tokenizers: Tokenizers, few_shapes: bool, draw: Draws | None
+) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
+    """Return which batches an epoch has and how to make one: of the same tokens in all epochs, or drawn for each."""
+    settings, sampling = config.training, config.tokenizer.sampling
+    order = partial(BatchOrder, batch_tokens=settings.batch_tokens, seed=config.seed, few_shapes=few_shapes, draw=draw)
+    if not sampling:
+        return order(cache.source_lengths, cache.target_lengths).batches, partial(make_batch, cache)
+    drawn = Resampled(cache, tokenizers, sampling, config.seed, settings.epochs)
+    return partial(drawn.batches, order=order), drawn.batch
 
 
 def _open_validation(

@@ -64,6 +64,8 @@ class Plan:
     based: bool = False
     """Whether a preset was asked for, or a model to start from."""
     choices: list[Choice] = field(default_factory=list)
+    notice: str = ""
+    """What looks wrong with the corpus, in a line."""
 
     def choose(self, reason: str, **values: Any) -> None:
         """Choose settings (`training__steps` is `training.steps`), except those that were set."""
@@ -260,7 +262,8 @@ def _transformer(plan: Plan) -> None:
             model__encoder__feed_forward=1024,
             model__decoder__feed_forward=1024,
         )
-        if plan.survey.copied >= COPIED and plan.config.model.attention is not None:
+        able = plan.config.model.attention is not None and not plan.config.training.r_drop
+        if plan.survey.copied >= COPIED and able:
             share = f"{plan.survey.copied:.0%}"
             plan.choose(f"{share} of the targets' characters stand in their sources, in this order", model__copy=True)
         plan.choose("the fewer tokens, the more dropout", model__dropout=0.3 if plan.tokens < 500_000 else 0.15)
@@ -277,7 +280,7 @@ def optimisation(plan: Plan) -> None:
     if plan.survey.pairs >= MANY and plan.transformer:
         most = 25_000
     size = max(min(most, plan.tokens // 20), 500)
-    reason = "as the system learns best" if size == most else "at least twenty batches an epoch"
+    reason = "what the system was measured with" if size >= most else "a twentieth of the corpus, at least 500 tokens"
     plan.choose(reason, training__batch_tokens=size, training__accumulate=1)
     rate = {False: 2e-3, True: 1.5e-3 if plan.strings else 2e-3}[plan.transformer]
     if plan.survey.pairs >= MANY:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config import Config
+from regard.data.checks import glance
 from regard.data.configured import open_data
 from regard.data.corpus import Corpus
 from regard.data.held_out import sources_to_hold_out
@@ -27,25 +28,24 @@ def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None)
     corpus = open_data(replace(first.data, held_out=0), "train", first.seed)
     assert corpus is not None
     found = survey(corpus, first.seed)
-    held_out, valid = _validation(first, found, names)
-    if held_out is None:
-        return make_plan(found, device, changes, names, valid, base)
-    kept, reason = held_out
-    plan = make_plan(found, device, lambda config: _holding(changes(config), kept), names, kept, base)
-    if kept:
+    kept, valid = _validation(first, found, names)
+    plan = make_plan(found, device, lambda config: _holding(changes(config), kept), names, valid, base)
+    if kept and not first.data.held_out:
+        reason = f"no validation corpus was given: so many of {found.sources:,} sources are taken for it"
         plan.choices.insert(0, Choice("data.held_out", kept, reason))
+    plan.notice = glance(corpus)
     return plan
 
 
-def _validation(config: Config, found: Survey, given: frozenset[str]) -> tuple[tuple[int, str] | None, int]:
-    """Return how many sources to hold out and why, if that is to be chosen, and how many pairs are validated with."""
+def _validation(config: Config, found: Survey, given: frozenset[str]) -> tuple[int, int]:
+    """Return how many sources are held out, and how many pairs are validated with."""
     corpus: Corpus | None = open_data(replace(config.data, held_out=0), "valid", config.seed)
     if corpus is not None:
-        return None, sum(1 for _ in corpus)
-    if covers(given, "data.held_out"):
-        return None, config.data.held_out
-    kept = sources_to_hold_out(found.pairs, found.sources) if found.paired else 0
-    return (kept, f"no validation corpus was given: a part of the {found.sources:,} sources is taken for it"), kept
+        return config.data.held_out, sum(1 for _ in corpus)
+    if covers(given, "data.held_out") or not found.paired:
+        return config.data.held_out, config.data.held_out
+    kept = sources_to_hold_out(found.pairs, found.sources)
+    return kept, kept
 
 
 def _holding(config: Config, sources: int) -> Config:
@@ -54,9 +54,13 @@ def _holding(config: Config, sources: int) -> Config:
 
 def told(plan: Plan) -> list[str]:
     """Write a plan as lines, one for each reason; none where nothing was left to choose."""
+    notice = [plan.notice] if plan.notice else []
     if not plan.choices:
-        return []
-    lines = [f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)"]
+        return notice
+    lines = [
+        *notice,
+        f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)",
+    ]
     for choices in grouped(plan.choices):
         settings = ", ".join(f"{choice.name}={shown(choice.value)}" for choice in choices)
         lines.append(f"  {settings}: {choices[0].reason}")

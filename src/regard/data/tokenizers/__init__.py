@@ -163,6 +163,18 @@ def check_kinds(config: TokenizerConfig) -> None:
             f"tokenizer.target_kind={target} beside tokenizer.kind={source} makes two vocabularies, but "
             "tokenizer.joint=true asks for one: set tokenizer.joint=false."
         )
+    _check_sampling(config)
+
+
+def _check_sampling(config: TokenizerConfig) -> None:
+    if not 0 <= config.sampling < 1:
+        raise ConfigError(f"tokenizer.sampling is {config.sampling}; it must be at least 0 and below 1.")
+    whole = [name for name in _kinds(config) if not issubclass(kinds[name], Subwords)]
+    if config.sampling and whole:
+        raise ConfigError(
+            f"tokenizer.sampling is {config.sampling}, but {whole[0]} cut a text in one way only: take "
+            "tokenizer.kind=bpe or unigram, or set it to 0."
+        )
 
 
 def _kinds(config: TokenizerConfig) -> tuple[str, str]:

@@ -7,13 +7,15 @@ Nothing is normalised: `decode(encode(text)) == text` for every text.
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from regard.data.tokenizers.base import Learned, is_mark, kinds
+from regard.data.tokenizers.sampling import Cutter, DroppedMerges, Inventory, SampledPaths
 from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
 from regard.errors import DataError
 
@@ -99,6 +101,31 @@ class Subwords(Learned):
         """Give the content of the .model file."""
         return self._model
 
+    @property
+    def byte_ids(self) -> Collection[int]:
+        """The ids that stand for one byte each."""
+        return self._bytes.keys()
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """All pieces with their scores."""
+        special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
+        texts = ["" if any(one(i) for one in special) else self._processor.id_to_piece(i) for i in range(self.size)]
+        return Inventory(tuple(texts), np.array([self._processor.get_score(i) for i in range(self.size)]))
+
+    @cached_property
+    def _within_words(self) -> bool:
+        return not any(_SPACE in piece.lstrip(_SPACE) for piece in self.inventory.texts)
+
+    @property
+    def starts_word(self) -> tuple[bool, ...]:
+        """Whether each id begins a word that is cut by itself; none does where a piece goes on past a word's end."""
+        return tuple(self._within_words and piece.startswith(_SPACE) for piece in self.inventory.texts)
+
+    @abstractmethod
+    def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
+        """Return what cuts words in other ways (`tokenizer.sampling`); they are given by the ids of their usual one."""
+
     @classmethod
     def from_bytes(cls, content: bytes) -> "Subwords":
         """Read the content of a .model file."""
@@ -135,10 +162,9 @@ class BytePairs(Subwords):
         super().__init__(model)
         self._packed = _PackedWords(self._processor, "<i4")
 
-    @cached_property
-    def _within_words(self) -> bool:
-        pieces = (self._processor.id_to_piece(i) for i in range(self.size))
-        return not any(_SPACE in piece.lstrip(_SPACE) for piece in pieces)
+    def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
+        """Leave merges out with a probability of `sampling` (BPE-dropout)."""
+        return DroppedMerges(self.inventory, words, sampling)
 
     def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
         """Cut texts into words, which is quick, and into pieces only those words that did not come before."""
@@ -175,6 +201,10 @@ class Unigram(Subwords):
     """Keeps the pieces whose probabilities explain the texts best (Kudo 2018)."""
 
     kind = "unigram"
+
+    def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
+        """Draw by the probability of each way to the power of `sampling`: the nearer to 0, the more alike are all."""
+        return SampledPaths(self.inventory, words, sampling)
 
 
 def _run_trainer(**settings: Any) -> None:
