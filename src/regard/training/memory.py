@@ -14,8 +14,8 @@ from regard.models.build import TRANSFORMER
 from regard.vision.build import build_empty
 
 FLOAT: Final = 4
-KEPT_OF_WEIGHTS: Final = 4 * FLOAT
-"""A weight, its gradient and Adam's two averages."""
+KEPT: Final = 4 * FLOAT
+"""Bytes: a weight, its gradient and Adam's two averages."""
 HIDDEN: Final = ("additive", "concat", "tanh")
 """Scores with a hidden layer, which is kept for each token and each place it looks at."""
 CHUNK: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
@@ -23,18 +23,10 @@ CHUNK: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
 _LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def needed(config: Config, vocabulary: int, device: str) -> int:
-    """Reckon the bytes of a training's largest batch, weights and optimizer included, from above.
-
-    Measured on a CPU in float32, against what it reckons (MiB, of the batch alone): see `tests/training/test_memory.py`.
-    """
-    return KEPT_OF_WEIGHTS * parameters(config.model, vocabulary) + of_batch(config, vocabulary, device)
-
-
-def parameters(model: ModelConfig, vocabulary: int) -> int:
-    """Count the weights of a model that is not built."""
+def of_weights(model: ModelConfig, vocabulary: int) -> int:
+    """Return the bytes of the weights, their gradient and the optimizer's averages. Nothing is built."""
     with torch.device("meta"):
-        return sum(weight.numel() for weight in build_empty(model, vocabulary, vocabulary).parameters())
+        return KEPT * sum(weight.numel() for weight in build_empty(model, vocabulary, vocabulary).parameters())
 
 
 def of_batch(config: Config, vocabulary: int, device: str) -> int:
