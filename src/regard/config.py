@@ -394,7 +394,7 @@ class DecodingConfig:
     max_ratio: float = 2.0
     """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
-    """Replace what is unknown by the source word or character most looked at (tokenizer words, characters)."""
+    """Replace what is unknown by the source word or character most looked at (tokenizer words, characters, spelled)."""
     keep: str = ""
     """beam: a regular expression whose matches in a source must occur in the translation, such as <[^>]+>."""
     groups: int = 0

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from regard.data.images import read_image
 from regard.data.pictures import in_channels
-from regard.data.tokenizers import Characters, Tagged, Tokenizers, Words
+from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs
 from regard.export.programs.pixels import read_picture
 from regard.export.programs.tokens import Tokenizer
@@ -19,18 +21,40 @@ def pieces():
     return BytePairs.train(["the red dress", "a red cat", "the cat"] * 5, 300)
 
 
-@pytest.mark.parametrize("kind", ["pieces", "characters", "words", "tagged"])
+@pytest.mark.parametrize("kind", ["pieces", "characters", "words", "spelled", "tagged"])
 def test_texts_become_the_same_tokens_and_tokens_the_same_texts(kind, pieces, tmp_path):
     plain = {"characters": Characters("tehrds"), "words": Words(["the", "red", "dress"])}.get(kind, pieces)
+    plain = Spelled([" ", *"tehrd", " the", " red"]) if kind == "spelled" else plain
     tags = ["de", "fr"] if kind == "tagged" else []
     own = Tagged(plain, tags) if tags else plain
     Tokenizers(plain, plain).save(tmp_path)
-    file = "joint.vocabulary.json" if plain.kind in ("characters", "words") else "joint.model"
+    file = "joint.vocabulary.json" if plain.kind in ("characters", "words", "spelled") else "joint.model"
     shipped = Tokenizer({"kind": plain.kind, "file": file, "size": own.size, "tags": tags}, tmp_path)
     for text in (f"<2fr> {text}" for text in TEXTS) if tags else TEXTS:
         if text.strip() or not tags:
             assert shipped.encode(text) == own.encode(text)
             assert shipped.decode([2, *own.encode(text), 3, 0]) == own.decode(own.encode(text))
+
+
+@pytest.fixture(scope="module")
+def spelled(tmp_path_factory):
+    own, folder = Spelled([" ", *"ab", " a", " ba", " <unk>"]), tmp_path_factory.mktemp("spelled")
+    Tokenizers(own, own).save(folder)
+    told = {"kind": "spelled", "file": "joint.vocabulary.json", "size": own.size, "tags": []}
+    return own, Tokenizer(told, folder)
+
+
+@given(text=st.text("ab c", max_size=9) | st.text(max_size=9))
+def test_any_text_is_spelled_as_the_package_spells_it(spelled, text):
+    own, shipped = spelled
+    assert shipped.encode(text) == own.encode(text)
+    assert shipped.decode(shipped.encode(text)) == own.decode(own.encode(text))
+
+
+@given(tokens=st.lists(st.integers(0, 9), max_size=9))
+def test_any_tokens_are_written_as_the_package_writes_them(spelled, tokens):
+    own, shipped = spelled
+    assert shipped.decode(tokens) == own.decode(tokens)
 
 
 def test_a_tag_is_asked_for(pieces, tmp_path):

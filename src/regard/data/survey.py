@@ -16,7 +16,7 @@ from regard.data.pair import Pair
 SAMPLE: Final = 20_000
 """Pairs that are looked at closely; of a larger corpus, a random part of this size."""
 COMPARED: Final = 1_000
-"""Pairs whose two sides are compared, character by character."""
+"""Pairs whose two sides are compared, character by character; of more, one in so many."""
 _LONGEST: Final = 2_000
 """Characters of a text that are looked at closely."""
 _COMPARED_LONGEST: Final = 100
@@ -67,6 +67,8 @@ class Survey:
     """Share of the targets' characters that stand in the source in the same order, on average."""
     copied_words: float
     """Share of the targets' words that stand in the source and have at least four characters, on average."""
+    shortest: int
+    """Characters of the shortest pair, on its longer side."""
     paired: bool
     """Whether there are sources at all."""
     source: Side
@@ -78,6 +80,7 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
     random, kept = Random(seed), list[Pair]()
     known: set[int] = set()
     longest, most_words, pairs, identical, paired = [0, 0], [0, 0], 0, 0, False
+    shortest: int | None = None
     for pairs, pair in enumerate(corpus, start=1):
         place = len(kept) if pairs <= SAMPLE else int(random.random() * pairs)
         if place < SAMPLE:
@@ -89,9 +92,11 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
                 longest[side] = len(text)
             if len(text) > 2 * most_words[side]:  # else it cannot have more words
                 most_words[side] = max(most_words[side], len(text.split()))
+        length = max(len(pair.source), len(pair.target))
+        shortest = length if shortest is None else min(shortest, length)
         identical += pair.source == pair.target
         paired = paired or bool(pair.source)
-    compared = kept[:COMPARED]
+    compared = kept[:: -(-len(kept) // COMPARED) or 1]
     return Survey(
         pairs=pairs,
         sources=len(known),
@@ -99,6 +104,7 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
         identical=identical / max(pairs, 1),
         copied=_mean([_copied(pair) for pair in compared]),
         copied_words=_mean([_copied_words(pair) for pair in compared]),
+        shortest=shortest or 0,
         paired=paired,
         source=_side([pair.source for pair in kept], longest[0], most_words[0]),
         target=_side([pair.target for pair in kept], longest[1], most_words[1]),
@@ -112,24 +118,29 @@ def frequent_words(counts: Counter[str], texts: int) -> set[str]:
 
 
 def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
-    words = [text.split() for text in texts]
-    counts = Counter(word for text in words for word in text)
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(text.split())
     frequent, letters = frequent_words(counts, len(texts)), Counter[str]()
     for word, count in counts.items():
         for character in word:
             letters[character] += count
-    rare = [sum(word not in frequent for word in text) for text in words]
-    units = [sum(1 if word in frequent else len(word) + 1 for word in text) for text in words]
+    words, spelled, units = list[int](), list[bool](), list[int]()
+    for text in map(str.split, texts):  # once more: the words of all texts at once would take too much memory
+        rare = [word for word in text if word not in frequent]
+        words.append(len(text))
+        spelled.append(len(rare) <= 1)
+        units.append(len(text) + sum(map(len, rare)))
     unspaced = sum(count for character, count in letters.items() if _is_unspaced(character))
     return Side(
         characters=_mean([len(text) for text in texts]),
         longest=longest,
-        words=_mean([len(text) for text in words]),
+        words=_mean(words),
         most_words=most_words,
         alphabet=len(letters),
         types=len(counts),
         frequent=len(frequent),
-        spelled=_mean([number <= 1 for number in rare]),
+        spelled=_mean(spelled),
         units=_mean(units),
         unspaced=unspaced > 0.3 * letters.total(),
     )

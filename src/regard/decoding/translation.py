@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.vocabulary import UNK
+from regard.data.vocabulary import MARKS, UNK
 from regard.decoding.hypothesis import Hypothesis
 from regard.viz.trace import SPECIAL, AttentionTrace
 
@@ -98,6 +98,7 @@ def copy_unknown(
     for step, token in enumerate(tokens):
         if token == UNK and among:
             found = units[among[int(look[step, among].argmax())]]
-            surfaces[step] = f" {found}" if target.kind == "words" else found
+            # Around a word, there are the spaces that its surface has.
+            surfaces[step] = surfaces[step].replace(MARKS[UNK], found.strip() or found)
     written = "".join(surfaces)
     return written.removeprefix(" ") if target.kind == "words" else written

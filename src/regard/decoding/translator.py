@@ -18,7 +18,8 @@ from regard.data.batching import pad_sources
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.tagged import without_tag
+from regard.data.tokenizers.plain import Plain
+from regard.data.tokenizers.tagged import Tagged, without_tag
 from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.decoding.batches import BATCH, batch_size_for, batches, groups
 from regard.decoding.ensemble import Ensemble
@@ -45,6 +46,8 @@ logger = logging.getLogger("regard")
 
 Forcing = Callable[[Decoder[Any], Encoded, Sequence[Sequence[int]]], list[tuple[list[float], Tensor]]]
 """What makes a decoder write given tokens: `force` or `explain`."""
+SPELLING = ("characters", "spelled")
+"""Tokenizers that do not know some characters: what is unknown can be replaced where both sides are spelled."""
 LISTED = 32
 """Words for each source word in a fast search."""
 
@@ -90,7 +93,7 @@ class Translator:
     def _replaces(self) -> bool:
         """Whether what is unknown can be replaced: a word, or a character where characters are read too."""
         source, target = self.tokenizers.source.kind, self.tokenizers.target.kind
-        return target == "words" or (target == "characters" and source == target and self.model.reads)
+        return target == "words" or (target in SPELLING and source == target and self.model.reads)
 
     @property
     def members(self) -> int:
@@ -443,7 +446,7 @@ class Translator:
             written = target.decode(hypothesis.tokens)
             if replacing and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text
-                if target.kind == "characters" or (self._copies and self.tokenizers.source.kind == target.kind):
+                if target.kind in SPELLING or (self._copies and self.tokenizers.source.kind == target.kind):
                     written = self._with_copies(hypothesis.tokens, source, read, trace)
                 else:
                     written = replace_unknown(hypothesis.tokens, written, trace, read)
@@ -458,11 +461,11 @@ class Translator:
 
     def _with_copies(self, tokens: Sequence[int], source: list[int], text: str, trace: AttentionTrace) -> str:
         """Write what is unknown as it stands in the source; where a model copies from, its last layer tells."""
-        read, units = slice(1 if self.tokenizers.tags else 0, -1), list(text)
-        if self.tokenizers.target.kind == "words":
-            units = text.split()
+        side, read = self.tokenizers.source, slice(1 if self.tokenizers.tags else 0, -1)
+        plain = side.plain if isinstance(side, Tagged) else side
+        assert isinstance(plain, Plain)
         look = trace.look(layer=-1 if self._copies else None)[:, read]
-        return copy_unknown(tokens, self.tokenizers.target, source[read], units, look)
+        return copy_unknown(tokens, self.tokenizers.target, source[read], list(plain.units(text)), look)
 
     def _read(self, source: list[int]) -> Read:
         """Tell what was read, as it is shown; of a language model nothing, since its end mark is not looked at."""
@@ -482,7 +485,7 @@ def banned_tokens(target: Tokenizer, replaceable: bool = True, replacing: bool =
     The mark for what is unknown can be replaced where it stands for a word and there is a source to take it from;
     subwords spell what they do not know, and among letters it is of use only if it will be replaced (`replacing`).
     """
-    known = (target.kind == "words" and replaceable) or (target.kind == "characters" and replacing)
+    known = (target.kind == "words" and replaceable) or (target.kind in SPELLING and replacing)
     marks = (PAD, BOS) if known else (PAD, BOS, UNK)
     return (*marks, *target.tag_ids, *target.control_ids)
 

@@ -1,6 +1,5 @@
 """What a planned training takes on this machine: parameters, memory and time, by a few steps on made-up text."""
 
-import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from regard.decoding.folders import find_device
 from regard.shapes import Tensor
 from regard.training.checks import fastest
 from regard.training.graphs import RecordedSteps, Steps
+from regard.training.memory import KEPT, available, vocabulary_of
 from regard.training.objective import Objective
 from regard.training.plan import Plan, tokens_of
 from regard.training.trainer import records_steps
@@ -53,7 +53,7 @@ def estimate(plan: Plan) -> Estimate:
 
 
 def _estimate(plan: Plan, device: torch.device) -> Estimate:
-    config, size = plan.config, vocabulary(plan)
+    config, size = plan.config, vocabulary_of(plan.config.tokenizer, plan.survey)
     model = build(config.model, size, size).to(device)
     model.train()
     steps = _steps(model, config, device)
@@ -66,24 +66,14 @@ def _estimate(plan: Plan, device: torch.device) -> Estimate:
         torch.cuda.synchronize(device)
     each = (time.perf_counter() - began) / times
     parameters = sum(weight.numel() for weight in model.parameters())
-    # A weight, its gradient and Adam's two averages are of four bytes each.
     return Estimate(
         device=str(device) if device.type == "cpu" else torch.cuda.get_device_name(device),
         parameters=parameters,
         vocabulary=size,
-        memory=16 * parameters + memory,
+        memory=KEPT * parameters + memory,
         available=available(device),
         seconds=each * planned_steps(plan) * config.training.accumulate,
     )
-
-
-def vocabulary(plan: Plan) -> int:
-    """Estimate the entries of the vocabulary, from above."""
-    settings, sides = plan.config.tokenizer, (plan.survey.source, plan.survey.target)
-    letters, types = sum(side.alphabet for side in sides), sum(side.types for side in sides)
-    frequent = sum(side.frequent for side in sides)
-    found = {"characters": letters, "words": types, "spelled": letters + frequent}.get(settings.kind)
-    return min(settings.vocabulary, settings.vocabulary if found is None else found + len(MARKS) + 1)
 
 
 def planned_steps(plan: Plan) -> int:
@@ -91,13 +81,6 @@ def planned_steps(plan: Plan) -> int:
     settings = plan.config.training
     of_epochs = settings.epochs * max(1, round(plan.tokens / (settings.batch_tokens * settings.accumulate)))
     return min(settings.steps, of_epochs) if settings.steps else of_epochs
-
-
-def available(device: torch.device) -> int:
-    """Return the bytes of memory that a device has."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _steps(model: Any, config: Config, device: torch.device) -> Steps:

@@ -15,6 +15,7 @@ from regard.config import Config, TrainingConfig
 from regard.data.survey import Side, Survey
 from regard.presets.base import preset
 from regard.settings import assign
+from regard.training.memory import of_batch, of_weights, vocabulary_of
 
 CPU, GPU = "cpu", "cuda"
 RECURRENT, TRANSFORMER, BASE = "bahdanau2014-conditional-small", "transformer2017-tiny", "transformer2017"
@@ -25,6 +26,12 @@ COPIED: Final = 0.8
 """Targets copy their sources if so many of their characters stand there in the same order."""
 LONGEST: Final = 1024
 """Tokens of a text: longer ones are left out unless data.max_length is set."""
+ROOM: Final = 0.5
+"""Share of a device's memory that a training may need; on a CPU other programs need some, too."""
+FEWEST_TOKENS: Final = 500
+"""Tokens in a batch, at least."""
+SHORTEST: Final = 128
+"""Tokens that a text may always have."""
 MANY: Final = 1_000_000
 """Pairs that bear a Transformer of the usual size."""
 BESIDE: Final = (
@@ -61,6 +68,8 @@ class Plan:
     """Validation pairs; 0 for none."""
     given: frozenset[str]
     """Names that were set; that of a group stands for all in it."""
+    memory: int = 0
+    """Bytes that the device has; 0 for any number."""
     based: bool = False
     """Whether a preset was asked for, or a model to start from."""
     choices: list[Choice] = field(default_factory=list)
@@ -70,11 +79,13 @@ class Plan:
     def choose(self, reason: str, **values: Any) -> None:
         """Choose settings (`training__steps` is `training.steps`), except those that were set."""
         for name, value in ((name.replace("__", "."), value) for name, value in values.items()):
-            if self._is_open(name) and not (self.based and value == _value(self.config, name)):
+            if self.is_open(name) and not (self.based and value == _value(self.config, name)):
                 self.config = assign(self.config, name, value)
+                self.choices = [choice for choice in self.choices if choice.name != name]
                 self.choices.append(Choice(name, value, reason))
 
-    def _is_open(self, name: str) -> bool:
+    def is_open(self, name: str) -> bool:
+        """Say whether a setting may be chosen."""
         if covers(self.given, name):
             return False
         if self.config.started_from:
@@ -114,6 +125,7 @@ def make_plan(
     given: Iterable[str] = (),
     valid: int = 0,
     base: Config | None = None,
+    memory: int = 0,
 ) -> Plan:
     """Choose what was not set. `changes` puts what was set into a configuration, and `given` is its names.
 
@@ -122,10 +134,10 @@ def make_plan(
     """
     name, reason = system(survey, device)
     config = changes(preset(name) if base is None else base)
-    plan = Plan(config, survey, device, valid, frozenset(given), based=base is not None)
+    plan = Plan(config, survey, device, valid, frozenset(given), memory, based=base is not None)
     if base is None:
         plan.choices.append(Choice("preset", name, reason))
-    for rule in (tokenizer, lengths, network, optimisation, budget, deciding, search):
+    for rule in (tokenizer, lengths, network, optimisation, fitting, budget, deciding, search):
         rule(plan)
     return plan
 
@@ -222,7 +234,7 @@ def lengths(plan: Plan) -> None:
         longest = max(side.most_words for side in sides)
     else:
         longest = max(side.longest for side in sides)
-    most = min(max(128, -(-longest // 64) * 64), LONGEST)
+    most = min(max(SHORTEST, -(-longest // 64) * 64), LONGEST)
     if most == LONGEST < longest:
         plan.choose(f"the longest text has about {longest:,} tokens, and few should be so long", data__max_length=most)
     else:
@@ -279,7 +291,7 @@ def optimisation(plan: Plan) -> None:
     most = (6000 if plan.strings and plan.tokens < 500_000 else 8000) if plan.transformer else 2000
     if plan.survey.pairs >= MANY and plan.transformer:
         most = 25_000
-    size = max(min(most, plan.tokens // 20), 500)
+    size = max(min(most, plan.tokens // 20), FEWEST_TOKENS)
     reason = "what the system was measured with" if size >= most else "a twentieth of the corpus, at least 500 tokens"
     plan.choose(reason, training__batch_tokens=size, training__accumulate=1)
     rate = {False: 2e-3, True: 1.5e-3 if plan.strings else 2e-3}[plan.transformer]
@@ -293,6 +305,34 @@ def optimisation(plan: Plan) -> None:
     small = plan.transformer and not plan.strings and plan.tokens < 3_000_000 and plan.survey.paired
     if small and plan.config.model.dropout > 0 and plan.config.training.teacher_forcing >= 1:
         plan.choose("two passes with different dropout should agree: +0.7 BLEU on small corpora", training__r_drop=3.0)
+
+
+def fitting(plan: Plan) -> None:
+    """Make batches smaller, and then texts shorter, until a step fits into half of the memory."""
+    settings, longest = plan.config.training, plan.config.data.max_length
+    size, length, entries = settings.batch_tokens, longest, vocabulary_of(plan.config.tokenizer, plan.survey)
+    weights = of_weights(plan.config.model, entries) if plan.memory else 0
+    free = {name: plan.is_open(name) for name in ("training.batch_tokens", "data.max_length")}
+
+    def need() -> int:
+        config = assign(assign(plan.config, "training.batch_tokens", size), "data.max_length", length)
+        return weights + of_batch(config, entries, plan.device)
+
+    asked = need()
+    while plan.memory and need() > ROOM * plan.memory:
+        if free["training.batch_tokens"] and size > max(FEWEST_TOKENS, length):
+            size = max(FEWEST_TOKENS, size // 2)
+        elif free["data.max_length"] and length > SHORTEST:
+            length = max(SHORTEST, length // 2)
+        else:
+            break
+    memory = f"would need up to {asked / 2**30:.1f} GiB, and there are {plan.memory / 2**30:.1f}"
+    if length < longest:
+        plan.choose(f"texts of {longest:,} tokens {memory}", data__max_length=length)
+    if size < settings.batch_tokens:
+        parts = round(settings.batch_tokens * settings.accumulate / size)
+        reason = f"one batch of {settings.batch_tokens:,} tokens {memory}: several smaller ones make a step"
+        plan.choose(reason, training__batch_tokens=size, training__accumulate=parts)
 
 
 def budget(plan: Plan) -> None:
@@ -323,9 +363,9 @@ def budget(plan: Plan) -> None:
     plan.choose(f"1 step of {part}", training__warmup=steps // part)
     if plan.valid:
         work = plan.valid * plan.tokens / plan.survey.pairs
-        count = min(20, max(5, round(0.05 * steps * settings.batch_tokens / work)))
+        count = min(20, max(5, round(0.05 * steps * settings.batch_tokens * settings.accumulate / work)))
         plan.choose(
-            f"{count} validations, which take a tenth of the time or so", training__validate_every=steps // count
+            f"{count} validations, which take a tenth of the time or so", training__validate_every=max(1, steps // count)
         )
         plan.choose("early stopping: after half of all validations", training__patience=max(3, count // 2))
     plan.choose(

@@ -12,8 +12,10 @@ from regard.data.held_out import sources_to_hold_out
 from regard.data.pictures import are_pictures
 from regard.data.survey import Survey, survey
 from regard.decoding.folders import find_device
+from regard.errors import DataError
 from regard.settings import toml_value
-from regard.training.plan import Changes, Choice, Plan, covers, make_plan
+from regard.training.memory import available
+from regard.training.plan import Changes, Choice, Plan, covers, make_plan, tokens_of
 
 
 def can_plan(config: Config, base: Config | None = None) -> bool:
@@ -24,12 +26,17 @@ def can_plan(config: Config, base: Config | None = None) -> bool:
 def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None) -> Plan:
     """Look at the corpus that the settings name, and choose what nobody set (see `make_plan`)."""
     names, first = frozenset(given), changes(Config() if base is None else base)
-    device = find_device(first.training.device).type
+    device = find_device(first.training.device)
     corpus = open_data(replace(first.data, held_out=0), "train", first.seed)
     assert corpus is not None
     found = survey(corpus, first.seed)
+    if not found.pairs:
+        raise DataError(f"{corpus.name} is empty: there is nothing to learn from.")
     kept, valid = _validation(first, found, names)
-    plan = make_plan(found, device, lambda config: _holding(changes(config), kept), names, valid, base)
+    plan = make_plan(
+        found, device.type, lambda config: _holding(changes(config), kept), names, valid, base, available(device)
+    )
+    _check_lengths(plan)
     if kept and not first.data.held_out:
         reason = f"no validation corpus was given: so many of {found.sources:,} sources are taken for it"
         plan.choices.insert(0, Choice("data.held_out", kept, reason))
@@ -46,6 +53,19 @@ def _validation(config: Config, found: Survey, given: frozenset[str]) -> tuple[i
         return config.data.held_out, config.data.held_out
     kept = sources_to_hold_out(found.pairs, found.sources)
     return kept, kept
+
+
+def _check_lengths(plan: Plan) -> None:
+    """Raise a DataError for a corpus whose shortest text is by far too long: it would all be left out."""
+    found, longest, kind = plan.survey, plan.config.data.max_length, plan.config.tokenizer.kind
+    side = max((found.source, found.target), key=lambda side: side.characters)
+    tokens = round(found.shortest * tokens_of(side, kind) / max(side.characters, 1))
+    if tokens > 2 * longest:
+        texts = f"All {found.pairs:,} {'pairs' if found.paired else 'texts'} are" if found.pairs > 1 else "The pair is"
+        raise DataError(
+            f"{texts} longer than data.max_length = {longest:,} tokens: the shortest has {found.shortest:,} characters, "
+            f"about {tokens:,} tokens. Cut the texts into sentences, or raise data.max_length."
+        )
 
 
 def _holding(config: Config, sources: int) -> Config:

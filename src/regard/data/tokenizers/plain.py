@@ -37,7 +37,11 @@ class Plain(Learned):
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Look each unit up; what is not there is unknown."""
-        return [[self._ids.get(unit, UNK) for unit in self.split(text)] for text in texts]
+        return [[self._ids.get(unit, UNK) for unit in self.units(text)] for text in texts]
+
+    def units(self, text: str) -> Iterable[str]:
+        """Return what each token of a text stands for, whether it is known or not."""
+        return self.split(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Put the units together again."""

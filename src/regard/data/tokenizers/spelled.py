@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from regard.data.tokenizers.base import is_mark, kinds
 from regard.data.tokenizers.plain import MOST_COUNTED, Plain, rank
-from regard.data.vocabulary import MARKS, UNK
+from regard.data.vocabulary import MARKS
 from regard.errors import DataError
 
 _SPACE: Final = " "
@@ -14,6 +15,10 @@ _SHARE: Final = 400
 """A word is kept whole if it stands in at least one of so many texts, on average ..."""
 _FEWEST: Final = 20
 """... and so many times in all."""
+
+
+_LONGEST: Final = 64
+"""Characters of a word that may be kept whole."""
 
 
 @kinds.register("spelled")
@@ -33,11 +38,8 @@ class Spelled(Plain):
         """Cut at each space."""
         return text.split(_SPACE)
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Look each word up, or else its characters; what is not there is unknown."""
-        return [[self._ids.get(unit, UNK) for unit in self._units_of(text)] for text in texts]
-
-    def _units_of(self, text: str) -> Iterator[str]:
+    def units(self, text: str) -> Iterator[str]:
+        """Yield each word that is kept whole, with a space before it, and the characters of all others."""
         before = None
         for word in self.split(text):
             whole = bool(word) and _SPACE + word in self._ids
@@ -71,16 +73,19 @@ class Spelled(Plain):
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "Spelled":
         """Take the most frequent characters, then the words that are frequent enough, the most frequent first."""
-        words: Counter[str] = Counter()
+        words, characters = Counter[str](), Counter[str]()
         count = 0
         for count, text in enumerate(texts, start=1):  # noqa: B007 (the count is used below)
-            words.update(cls.split(text))
+            found = cls.split(text)
+            if len(text) > _LONGEST:
+                characters.update(chain.from_iterable(word for word in found if len(word) > _LONGEST))
+                found = [word for word in found if len(word) <= _LONGEST]
+            words.update(found)
             if len(words) > MOST_COUNTED:
-                words = Counter(dict(sorted(words.items(), key=rank)[: MOST_COUNTED // 2]))
-        characters: Counter[str] = Counter()
-        for word, times in words.items():
-            for character in word:
-                characters[character] += times
+                ranked = sorted(words.items(), key=rank)
+                words = Counter(dict(ranked[: MOST_COUNTED // 2]))
+                _spell(ranked[MOST_COUNTED // 2 :], characters)
+        _spell(words.items(), characters)
         if not characters:
             raise DataError("There is no text to learn a vocabulary from.")
         least = max(_FEWEST, count // _SHARE)
@@ -88,3 +93,10 @@ class Spelled(Plain):
         letters = [unit for unit, _ in sorted(characters.items(), key=rank)]
         whole = [word for word, times in sorted(words.items(), key=rank) if word and times >= least]
         return cls([_SPACE, *letters, *(_SPACE + word for word in whole)][:room])
+
+
+def _spell(words: Iterable[tuple[str, int]], characters: Counter[str]) -> None:
+    """Count the characters of words that are counted."""
+    for word, times in words:
+        for character in word:
+            characters[character] += times

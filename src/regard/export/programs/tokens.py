@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ SPACE, ESCAPE, ESCAPED = "▁", "\ufdd0", "\ufdd0\ufdd1"
 
 
 class Tokenizer:
-    """A tokenizer as export.json describes it: SentencePiece's pieces, characters or words."""
+    """A tokenizer as export.json describes it: SentencePiece's pieces, characters, words, or some of both."""
 
     def __init__(self, told: Mapping[str, Any], folder: Path = HERE) -> None:
         self._kind, self._tags, self._pieces = told["kind"], told["tags"], None
@@ -43,12 +43,34 @@ class Tokenizer:
         if self._pieces is not None:
             escaped = text.replace(ESCAPE, ESCAPE + ESCAPE).replace(SPACE, ESCAPED)
             return [int(piece) for piece in self._pieces.encode(escaped, out_type=int)]
-        return [self._ids.get(unit, UNKNOWN) for unit in (text.split() if self._kind == "words" else text)]
+        units = text.split() if self._kind == "words" else self._spelled(text) if self._kind == "spelled" else text
+        return [self._ids.get(unit, UNKNOWN) for unit in units]
+
+    def _spelled(self, text: str) -> Iterator[str]:
+        """Yield words that are kept whole, a space before each, and the characters of all others."""
+        before = None
+        for word in text.split(" "):
+            whole = bool(word) and f" {word}" in self._ids
+            if before is not None and not (word and before and (whole or f" {before}" in self._ids)):
+                yield " "
+            yield from (f" {word}",) if whole else word
+            before = word
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens; marks and tags have none."""
         real = [token for token in tokens if MARKS <= token < self._size or token == UNKNOWN]
         if self._pieces is None:
-            return (" " if self._kind == "words" else "").join(self._units[token] for token in real)
+            units = [self._units[token] for token in real]
+            return _joined(units) if self._kind == "spelled" else (" " if self._kind == "words" else "").join(units)
         written: str = self._pieces.decode(real)
         return re.sub(f"{ESCAPE}([\ufdd0\ufdd1])", lambda found: ESCAPE if found[1] == ESCAPE else SPACE, written)
+
+
+def _joined(units: Sequence[str]) -> str:
+    """Write the space that is implied between a whole word, which begins with one, and its neighbours."""
+    written, before = "", ""
+    for unit in units:
+        whole = any(len(one) > 1 and one[0] == " " for one in (before, unit))
+        written += (" " if whole and before and " " not in (before, unit) else "") + (unit.strip(" ") or unit)
+        before = unit
+    return written
