@@ -204,12 +204,12 @@ class TestRules:
 
         assert kind(made_up(**STRINGS)) == ("spelled", 8000, True)
         assert kind(made_up(**STRINGS, alphabet=5000)) == ("spelled", 32000, True)
-        assert kind(made_up(**STRINGS, unspaced=True)) == kind(made_up(unspaced=True)) == ("bpe", 1100, True)
-        assert kind(made_up()) == ("bpe", 1100, True)
-        assert kind(made_up(alphabet=9000)) == ("bpe", 8000, True)
-        assert kind(made_up(alphabet=9000, pairs=10**6)) == ("bpe", 19000, True)
-        assert kind(made_up(pairs=7)) == ("bpe", 500, True)
-        assert kind(made_up(**STRINGS), "tokenizer.kind=characters") == ("characters", 8000, True)
+        assert kind(made_up(**STRINGS, unspaced=True)) == ("bpe", 8000, True)
+        assert kind(made_up(pairs=20_000)) == ("bpe", 5000, True)
+        assert kind(made_up(alphabet=700, pairs=7)) == ("bpe", 2400, True)
+        assert kind(made_up(alphabet=7, pairs=7)) == ("bpe", 1000, True)
+        assert kind(made_up(pairs=10**6)) == ("bpe", 32000, True)
+        assert kind(made_up(**STRINGS), "tokenizer.kind=characters") == ("characters", 10000, True)
         two = ("tokenizer.target_kind=words", "tokenizer.joint=false")
         assert kind(made_up(**STRINGS), *two) == ("spelled", 8000, False)
         small = preset("bahdanau2014-small")
@@ -297,15 +297,15 @@ class TestRules:
         sizes = ("training.batch_tokens", "training.accumulate", "data.max_length")
         survey = made_up(pairs=200_000)
         assert reasons(planned(survey, memory=16 * GIB)) == {}
-        why = "one batch of 8,000 tokens would need up to 3.0 GiB, and there are 2.0: several smaller ones make a step"
+        why = "one batch of 8,000 tokens would need up to 4.8 GiB, and there are 2.0: several smaller ones make a step"
         assert reasons(planned(survey, memory=2 * GIB)) == {
-            ("training.batch_tokens", 2000): why,
-            ("training.accumulate", 4): why,
+            ("training.batch_tokens", 1000): why,
+            ("training.accumulate", 8): why,
         }
         kept = planned(survey, given_=["training.batch_tokens=8000"], memory=2 * GIB)
         assert value_of(kept.config, sizes[0]) == 8000
         long = planned(made_up(**STRINGS, longest=1000, copied=0.9), memory=2 * GIB)
-        assert [value_of(long.config, name) for name in sizes] == [1500, 4, 1024]
+        assert [value_of(long.config, name) for name in sizes] == [1000, 8, 1024]
         tight = planned(made_up(**STRINGS, longest=1000, copied=0.9), memory=GIB)
         assert value_of(tight.config, "data.max_length") < 1024
         assert any(one.reason.startswith("texts of 1,024 tokens would need up to ") for one in tight.choices)
