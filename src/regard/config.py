@@ -395,6 +395,8 @@ class DecodingConfig:
     """Most tokens for each source token, beside ten that are always allowed; training raises it if its pairs do."""
     replace_unknown: bool = False
     """Replace what is unknown by the source word or character most looked at (tokenizer words, characters, spelled)."""
+    keep: str = ""
+    """beam: a regular expression whose matches in a source must occur in the translation, such as <[^>]+>."""
     groups: int = 0
     """diverse: groups that the beam is split into, which keep away from each other; 0 for one for each hypothesis."""
     diversity: float = 0.5

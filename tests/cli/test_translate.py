@@ -300,3 +300,19 @@ def test_a_shortlist_that_there_is_not(regard, trained):
         f"shortlist.safetensors: none was made, since of {size} words a shortlist would save nothing. Set "
         "decoding.shortlist=0.\n",
     )
+
+
+def test_terms_survive(regard, refused, trained, tmp_path):
+    (tmp_path / "terms.tsv").write_text("dog\tchien <dog>\n", encoding="utf-8")
+    own = ("--keep", r"<[^>]+>|\d+", "--glossary", tmp_path / "terms.tsv")
+    ran = regard("translate", trained, *own, "--n-best", "2", stdin=b"the dog <1>\na cat\n3 cats and 3 dogs\n")
+    assert (ran.code, ran.err) == (0, "")
+    found = [line.split("\t") for line in ran.lines]
+    assert all("<1>" in text and "chien <dog>" in text for number, _, text in found if number == "1")
+    assert all(text.split().count("3") == 2 for number, _, text in found if number == "3")
+    plain = regard("translate", trained, "--n-best", "2", stdin=b"a cat\n").lines
+    assert [line[1:] for line in ran.lines if line.startswith("2")] == [line[1:] for line in plain]
+    assert refused("translate", trained, "--keep", "(", stdin=b"a\n") == (
+        "'(', whose matches are to be kept, is no regular expression: missing ), unterminated subpattern at position 0."
+    )
+    assert refused("translate", trained, "--glossary", "nowhere.tsv", stdin=b"a\n") == "No file 'nowhere.tsv'."

@@ -161,3 +161,10 @@ def test_any_bytes_are_refused_with_a_message(client, path, content, kind):
     answer = client.post(f"/api/{path}", content=content, headers={"Content-Type": kind})
     assert answer.status_code in (400, 413, 415, 422), answer.text
     assert answer.json()["error"]
+
+
+def test_a_glossary_is_followed(client):
+    found = asked(client, texts=["the red dress", "a cat"], glossary={"dress": "chat", "red": "noir"})["translations"]
+    assert {"chat", "noir"} <= set(found[0]["text"].split())
+    assert found[1] == asked(client, texts=["a cat"])["translations"][0]
+    assert "at most 200 characters" in refused(client, 422, texts=["a"], glossary={"a": "b" * 201})

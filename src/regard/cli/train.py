@@ -92,7 +92,7 @@ def train(
     regard train --source train.en --target train.de \\
                  --valid-source val.en --valid-target val.de --out models/en-de
     regard train --data phrasebook:20000 --out models/fr --set model.dropout=0.1
-    regard train --data own.tsv*2 --data web.tsv --out models/mixed
+    regard train --data 'own.tsv*2' --data web.tsv --out models/mixed
     regard train --from models/en-de --data medical.tsv --out models/medical
     regard train --preset captioner-small --data scenes:20000 --out models/see
     regard train --preset xu2015-soft --source photos --target said.tsv \\

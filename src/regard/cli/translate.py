@@ -18,6 +18,19 @@ def translate(
         int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
     ] = 1,
     batch: Batch = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Whatever it matches in a line must stand in the translation as it is.  [default: the model's own]",
+        ),
+    ] = None,
+    glossary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="Lines of a term, a tab, and the term that must be written for it. Repeatable."
+        ),
+    ] = None,
     fast: Fast = False,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Print TSV to train on: the text, a tab, its translation (distillation).")
@@ -45,11 +58,13 @@ def translate(
         raise ModelError(
             f"{model} is a file: give a model folder, and texts by standard input (regard translate MODEL < {model})."
         )
+    from regard.decoding.glossary import read_glossary
     from regard.decoding.lines import as_they_come
     from regard.decoding.pairs import PairRows
     from regard.decoding.translator import Translator
 
     made = PairRows(reverse, tag) if pairs else None
+    terms = read_glossary(glossary) if glossary else None
     translator = Translator.load([model, *(with_ or [])], device)
     options = search_options(translator.faster() if fast else translator.options, set_)
     if made is not None and not translator.model.reads:
@@ -61,7 +76,15 @@ def translate(
         if made is not None:
             made.check(lines)
         found = translator.stream(
-            lines.texts, beam=beam, n_best=n_best, batch_size=batch, options=options, to=to, look=False
+            lines.texts,
+            beam=beam,
+            n_best=n_best,
+            batch_size=batch,
+            options=options,
+            to=to,
+            look=False,
+            keep=keep,
+            glossary=terms,
         )
         for number, best in enumerate(found):
             if made is not None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard.config import DecodingConfig
+from regard.decoding.constrained import constrained_beam_search
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.loop import Choose, Chosen, best, run
 from regard.decoding.methods import Request, methods
@@ -48,7 +49,7 @@ class Beam(Choose):
             within = slice(first, first + slots)
             costly = possible[:, within] if taken is None else possible[:, within] - self.diversity * taken[:, None]
             ranked, tokens, parents = self._best(totals[:, within], costly)
-            chosen.append(Chosen(tokens, parents + first))
+            chosen.append((tokens, parents + first))
             if taken is not None:
                 taken.scatter_add_(1, tokens, (ranked > NEVER).to(taken.dtype))
         return Chosen(*(torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True)))
@@ -69,6 +70,8 @@ def beam_search(
     decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
     """Keep the decoding.beam best hypotheses at each step (Sutskever et al. 2014); greedy with a beam of one."""
+    if request.constraints is not None:
+        return constrained_beam_search(decoder, encoded, options, request)
     rules = Rules.make(encoded.mask, options, request)
     outcome = run(decoder, encoded, rules, request, Beam(options.beam))
     return outcome.trace([ends[: request.n_best] for ends in outcome.ends])

@@ -60,7 +60,13 @@ class Graphs:
     def can(options: DecodingConfig, request: Request) -> bool:
         """Whether this is a search that frames know."""
         plain = options.method == "beam" and not options.coverage_penalty and not any(request.prefix or ())
-        return plain and not request.candidates and not request.look and request.words is None
+        return (
+            plain
+            and not request.candidates
+            and not request.look
+            and request.words is None
+            and request.constraints is None
+        )
 
     def search(
         self,

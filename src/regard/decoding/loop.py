@@ -30,6 +30,8 @@ class Chosen(NamedTuple):
     tokens: Int[Tensor, "B M"]
     parents: Int[Tensor, "B M"]
     """The slot of the hypothesis that each one extends."""
+    kept: Bool[Tensor, "B M"] | None = None
+    """Which of them count; the others leave their slots empty. All, unless it is said."""
 
 
 class Choose(ABC):
@@ -155,12 +157,13 @@ def run(
         # The log of what logits sum up to: taken off the few that are chosen, not off all of them.
         whole = logits.logsumexp(dim=-1)
         possible = rules.apply(logits, length, live.sentences)
-        tokens, parents = choose(live.totals - whole, possible, length, live.sentences)
+        tokens, parents, chosen = choose(live.totals - whole, possible, length, live.sentences)
         log_probs = possible.flatten(1).gather(1, parents * possible.shape[2] + tokens) - whole.gather(1, parents)
         history.record(numbers, tokens, parents, log_probs, step.weights if request.look else None)
         if request.candidates:
             history.candidates.append(best((logits - whole[..., None]).flatten(0, 1), request.candidates))
         totals = live.totals.gather(1, parents) + log_probs
+        totals = totals if chosen is None else totals.masked_fill(~chosen, NEVER)
         covered = live.covered
         if rules.options.coverage_penalty:
             assert step.weights is not None

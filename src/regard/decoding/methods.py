@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
+from regard.decoding.constraints import Constraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.protocol import Decoder, Encoded
 from regard.registry import Registry
@@ -42,6 +43,8 @@ class Request:
     """Whether to tell where the model looked."""
     words: Sequence[NDArray[np.int32]] | None = None
     """The only tokens that each sentence may be written with, in order; None for all."""
+    constraints: Sequence[Constraints] | None = None
+    """What each sentence must hold; None where none must hold anything."""
 
 
 Method = Callable[[Decoder[Any], Encoded, DecodingConfig, Request], list[list[Hypothesis]]]

@@ -18,6 +18,7 @@ from regard.decoding.sample import key
 from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens, force
+from regard.errors import ConfigError
 from regard.models.protocol import pick
 from regard.models.rest import at_rest
 from regard.vision.build import WRITE
@@ -84,6 +85,8 @@ class Narrator:
         options = options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
+        if options.keep:
+            raise ConfigError("decoding.keep is for texts: a picture has no terms that could survive. Leave it out.")
         size, found = batch_size or AT_ONCE, list[Described]()
         for start in range(0, len(pictures), size):
             with at_rest(self.model):

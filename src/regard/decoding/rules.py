@@ -59,11 +59,14 @@ class Rules:
                 f"A prefix, or a text that is to be continued, has {longest} tokens but the model has learned only "
                 f"{request.most} places: shorten it to {request.most} tokens or fewer."
             )
+        _check_room(options, request, prefix)
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
         forced = torch.tensor(padded, dtype=torch.long, device=real.device).view(len(real), longest)
         most = [
-            min(limit(options, request.longest, source, tokens), request.most or sys.maxsize)
-            for source, tokens in zip(real.sum(dim=1).tolist(), prefix, strict=True)
+            min(limit(options, request.longest, source, tokens) + more, request.most or sys.maxsize)
+            for source, tokens, more in zip(
+                real.sum(dim=1).tolist(), prefix, _more(options, request, len(real)), strict=True
+            )
         ]
         every = (forced, torch.tensor(most, device=real.device))
         forced, limits = (t.repeat_interleave(copies, 0) for t in every)
@@ -114,3 +117,25 @@ def limit(options: DecodingConfig, longest: int, source: int, prefix: Sequence[i
     """Return the most tokens of one sentence, the end mark counted."""
     usual = longest or math.ceil(options.max_ratio * source) + SPARE
     return options.max_length or max(usual, len(prefix) + SPARE, options.min_length + 1)
+
+
+def _more(options: DecodingConfig, request: Request, count: int) -> Sequence[int]:
+    """Return how many tokens each sentence may have more for the terms it must hold."""
+    if request.constraints is None or options.max_length:
+        return [0] * count
+    return [own.total for own in request.constraints]
+
+
+def _check_room(options: DecodingConfig, request: Request, prefix: Sequence[Sequence[int]]) -> None:
+    """Raise a ConfigError where terms take more tokens than there may be."""
+    for own, tokens in zip(request.constraints or (), prefix, strict=False):
+        needed = len(tokens) + own.total + 1 if own.total else 0
+        terms = ", ".join(repr(term.text) for term in own.terms)
+        after = f" after a prefix of {len(tokens)}" if tokens else ""
+        takes = f"What must occur in a translation ({terms}) takes {own.total + 1} tokens with the end mark{after}"
+        if 0 < options.max_length < needed:
+            raise ConfigError(f"{takes}, but decoding.max_length is {options.max_length}: set it to {needed} or more.")
+        if request.most is not None and request.most < needed:
+            raise ConfigError(
+                f"{takes}, but the model has learned only {request.most} places: translate the text in parts."
+            )

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
 from regard.decoding import beam, sample  # noqa: F401 (importing them registers them)
+from regard.decoding.constraints import Constraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import utilities
 from regard.decoding.methods import Request, methods, spell
 from regard.decoding.rules import SPARE
 from regard.decoding.shortlist import KEPT
+from regard.decoding.terms import compile_keep
 from regard.errors import ConfigError, did_you_mean
 from regard.models.protocol import Decoder, Encoded
 
@@ -54,6 +56,7 @@ def search(
     write: Callable[[Sequence[int]], str] = spell,
     look: bool = True,
     words: Sequence[NDArray[np.int32]] | None = None,
+    constraints: Sequence[Constraints] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find `n_best` hypotheses of every sentence by `options.method`, best first (fewer where fewer exist).
 
@@ -62,13 +65,14 @@ def search(
 
     `banned` tokens are never written. `prefix` gives each sentence the tokens it must start with (they may differ in
     number, and may be banned ones); they count in lengths and scores like all others. With `candidates`, each
-    hypothesis tells the most probable tokens at every one of its steps. `longest`, `keys`, `write`, `look` and `words`
-    are as in `Request`.
+    hypothesis tells the most probable tokens at every one of its steps. `longest`, `keys`, `write`, `look`, `words`
+    and `constraints` are as in `Request`.
     """
     check_options(options, n_best, candidates)
     if not len(encoded.mask):
         return []
-    request = Request(bos, eos, banned, prefix, n_best, candidates, longest, decoder.most, keys, write, look, words)
+    own = (longest, decoder.most, keys, write, look, words, constraints)
+    request = Request(bos, eos, banned, prefix, n_best, candidates, *own)
     return search_for(decoder, encoded, options, request)
 
 
@@ -76,6 +80,8 @@ def search_for(
     decoder: Decoder[State], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
     """Find what is asked for, by options that were checked."""
+    if request.constraints is not None and options.method != "beam":
+        raise _not_beam(options.method)
     with torch.inference_mode():
         return methods[options.method](decoder, encoded, options, request)
 
@@ -107,6 +113,7 @@ def in_words(options: DecodingConfig, members: int = 1) -> str:
         f"at least {options.min_length} tokens" if options.min_length else "",
         f"at most {options.max_length} tokens" if options.max_length else _ratio(options.max_ratio),
         "unknown words replaced" if options.replace_unknown else "",
+        f"matches of {options.keep} kept" if options.keep else "",
         f"products in {options.precision}" if options.precision != "float32" else "",
         f"a shortlist of {options.shortlist} words for each source word" if options.shortlist else "",
     ]
@@ -154,6 +161,12 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
         )
 
 
+def _not_beam(method: str) -> ConfigError:
+    return ConfigError(
+        f"decoding.method is {method!r}, but only 'beam' sees to it that terms survive (decoding.keep, a glossary)."
+    )
+
+
 def _either(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -167,6 +180,9 @@ def _check_method(options: DecodingConfig, n_best: int) -> None:
         )
     if options.groups < 0:
         raise ConfigError(f"decoding.groups is {options.groups}; it must be at least 0 (0: one for each hypothesis).")
+    compile_keep(options.keep)
+    if options.keep and options.method != "beam":
+        raise _not_beam(options.method)
     if options.method == "diverse" and options.groups and options.beam % options.groups:
         raise ConfigError(
             f"decoding.beam is {options.beam}, which {options.groups} groups of the same size (decoding.groups) cannot "

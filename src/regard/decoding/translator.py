@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -32,6 +32,7 @@ from regard.decoding.rules import limit
 from regard.decoding.sample import key
 from regard.decoding.search import Request, check_options, search_for
 from regard.decoding.shortlist import MANY, SHORTLIST, Shortlist
+from regard.decoding.survivors import Glossary, Held, Survivors
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Decoder, Encoded
@@ -122,6 +123,8 @@ class Translator:
         to: str | None = None,
         look: bool = True,
         posterior: bool = False,
+        keep: str | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Translate texts; the result has one translation for each, in order.
 
@@ -132,6 +135,10 @@ class Translator:
         takes less time; with `posterior` they tell where each token came from, as `align` does, whatever `look` says.
         `batch_size` is how many are searched at once: as many as the device likes, unless given.
 
+        What matches the regular expression `keep` (`options.keep` unless given) occurs in the translation as it is, and
+        for each term of the `glossary`, a mapping or a file of lines `source TAB target`, its translation does. Texts
+        without any are searched as ever.
+
         A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
         what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
         """
@@ -141,35 +148,39 @@ class Translator:
             raise ConfigError(f"There are {len(texts)} texts but {len(prefix)} prefixes: give one for each.")
         options = options or self.options
         options = options if beam is None else replace(options, beam=beam)
+        options = options if keep is None else replace(options, keep=keep)
         check_options(options, n_best, candidates)
+        survivors = self._survivors(options, glossary)
         texts = self.tokenizers.tag(self._trimmed(texts), to)
         sources, starts = self._encode_texts(texts, prefix)
         found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
-        lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
         replacing = options.replace_unknown and self._replaces
         look = look or posterior or replacing
-        words = self._words(options.shortlist, sources, starts) if options.shortlist else None
+        plain = [without_tag(text) for text in texts] if self.tokenizers.tags else texts
+        every = {} if survivors is None else {row: survivors.of(plain[row]) for row in rows}
+        held = {row: one for row, one in every.items() if one is not None}
+        words = self._words(options.shortlist, sources, starts, held) if options.shortlist else None
 
         def read(batch: Sequence[int], reading: Callable[[Tensor, Tensor, Tensor], Encoded]) -> Encoded:
-            source, mask = pad_sources([sources[rows[place]] for place in batch])
+            source, mask = pad_sources([sources[row] for row in batch])
             return reading(source.to(self.device), mask.to(self.device), mask.sum(dim=1))
 
         def ask(batch: Sequence[int]) -> Request:
-            these = [rows[place] for place in batch]
             return Request(
                 BOS,
                 EOS,
                 banned_tokens(self.tokenizers.target, replacing=replacing),
-                [starts[row] for row in these],
+                [starts[row] for row in batch],
                 n_best,
                 candidates,
                 self._longest_written(),
                 self.model.decoder.most,
-                None if options.method == "beam" else [key(f"{sources[row]} {starts[row]}".encode()) for row in these],
+                None if options.method == "beam" else [key(f"{sources[row]} {starts[row]}".encode()) for row in batch],
                 self.tokenizers.target.decode,
-                look,
-                None if words is None else [words[row] for row in these],
+                look or any(held[row].constraints.has_unknown for row in batch if row in held),
+                None if words is None else [words[row] for row in batch],
+                [held[row].constraints for row in batch] if held.keys() & batch else None,
             )
 
         most = self._longest_written()
@@ -178,10 +189,10 @@ class Translator:
         batch_size = batch_size_for(self.device, options, n_best, batch_size)
 
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
-            for place, best in zip([place for batch in group for place in batch], hypotheses, strict=True):
-                row = rows[place]
+            for row, best in zip([row for batch in group for row in batch], hypotheses, strict=True):
                 best = self._explained(sources[row], best, options) if posterior else best
-                found[row] = self._translation(texts[row], sources[row], best, replacing, look, posterior)
+                writes = None if survivors is None or row not in held else partial(survivors.write, held[row])
+                found[row] = self._translation(texts[row], sources[row], best, replacing, look, posterior, writes)
                 yield
 
         def begin(engine: Engine, threads: int, batch: Sequence[int]) -> Any:
@@ -189,12 +200,18 @@ class Translator:
             encode = self.model.encode if reading is None else partial(reading, threads=max(1, threads))
             return self.model.decoder.start(read(batch, encode))
 
+        def work(rows: Sequence[int], natively: bool) -> list[list[list[int]]]:
+            lengths = [max(len(sources[row]), 0 if self.model.reads else len(starts[row])) for row in rows]
+            every = groups(lengths, batch_size, natively)
+            return [[[rows[place] for place in batch] for batch in group] for group in every]
+
         writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
-        for group in groups(lengths, batch_size, engine is not None):
+        free = [(engine, group) for group in work([row for row in rows if row not in held], engine is not None)]
+        for engine, group in [*free, *((None, group) for group in work(list(held), natively=False))]:
             requests = [ask(batch) for batch in group]
             with at_rest(self.model):
                 if engine is None:
-                    read_lengths = [len(sources[rows[place]]) for place in group[0]]
+                    read_lengths = [len(sources[row]) for row in group[0]]
                     hypotheses = self._search(
                         read(group[0], self.model.encode), options, requests[0], read_lengths, writing
                     )
@@ -221,7 +238,7 @@ class Translator:
         return search_for(decoder, encoded, options, request) if found is None else found
 
     def _words(
-        self, count: int, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]]
+        self, count: int, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]], held: Mapping[int, Held]
     ) -> list[NDArray[np.int32]]:
         """Return the words that each text may be translated with."""
         if self.shortlist is None:
@@ -235,10 +252,19 @@ class Translator:
                 + advice
             )
         copied = self.model.decoder.copied_as
+        forced = [held[row].constraints.tokens if row in held else () for row in range(len(sources))]
         return [
-            self.shortlist.words(source, count, (EOS, *start, *copied(source)))
-            for source, start in zip(sources, starts, strict=True)
+            self.shortlist.words(source, count, (EOS, *start, *copied(source), *own))
+            for source, start, own in zip(sources, starts, forced, strict=True)
         ]
+
+    def _survivors(self, options: DecodingConfig, glossary: Glossary | None) -> Survivors | None:
+        """Return what tells which terms must survive; None where none must."""
+        if not options.keep and not glossary:
+            return None
+        if not self.model.reads:
+            raise ConfigError("A language model has no source whose terms could be kept: leave out keep and glossary.")
+        return Survivors(self.tokenizers.target, options.keep, glossary)
 
     def stream(
         self,
@@ -252,6 +278,8 @@ class Translator:
         to: str | None = None,
         look: bool = True,
         read_ahead: int = 1024,
+        keep: str | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yield one translation for each line, in order, reading at most `read_ahead` lines before they are needed.
 
@@ -270,6 +298,8 @@ class Translator:
                 options=options,
                 to=to,
                 look=look,
+                keep=keep,
+                glossary=glossary,
             ):
                 yield on_one_line(translation)
 
@@ -399,13 +429,20 @@ class Translator:
         return [replace(one, weights=weights) for one, (_, weights) in zip(written, forced, strict=True)]
 
     def _translation(
-        self, text: str, source: list[int], best: Sequence[Hypothesis], replacing: bool, look: bool, posterior: bool
+        self,
+        text: str,
+        source: list[int],
+        best: Sequence[Hypothesis],
+        replacing: bool,
+        look: bool,
+        posterior: bool,
+        held: Callable[[Sequence[int], str, AttentionTrace], str] | None,
     ) -> Translation:
         """Make the first hypothesis a translation that holds the others."""
         target = self.tokenizers.target
         every = []
         for hypothesis in best:
-            trace = trace_of(hypothesis, self._read(source), target, look, posterior)
+            trace = trace_of(hypothesis, self._read(source), target, look or held is not None, posterior)
             written = target.decode(hypothesis.tokens)
             if replacing and UNK in hypothesis.tokens and trace.weights.shape[0]:
                 read = without_tag(text) if self.tokenizers.tags else text
@@ -413,6 +450,8 @@ class Translator:
                     written = self._with_copies(hypothesis.tokens, source, read, trace)
                 else:
                     written = replace_unknown(hypothesis.tokens, written, trace, read)
+            if held is not None:
+                written = held(hypothesis.tokens, written, trace)
             if not self.model.reads:
                 # What was given is given back as it was, also where the vocabulary does not know all of it.
                 begun = target.decode(hypothesis.tokens[: len(target.encode(text))])

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from regard.decoding.translation import Translation
 from regard.serve.desk import Desk
@@ -19,6 +19,9 @@ from regard.viz.trace_page import text_part
 MOST_BEAM = 32
 MOST_BEST = 10
 MOST_CANDIDATES = 10
+MOST_TERMS = 1000
+
+TermText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Wanted(BaseModel):
@@ -32,6 +35,9 @@ class Wanted(BaseModel):
     n_best: int = Field(1, ge=1, le=MOST_BEST, description="Translations of each text, best first.")
     candidates: int = Field(0, ge=0, le=MOST_CANDIDATES, description="Tokens to tell of at each step, in `attention`.")
     to: str | None = Field(None, description="What to write, for a model that was trained with several tags.")
+    glossary: dict[TermText, TermText] = Field(
+        {}, max_length=MOST_TERMS, description="Terms of the texts, and what must occur in the translations for them."
+    )
     attention: bool = Field(False, description="Tell where the model looked: a trace as `regard attend` writes it.")
     view: bool = Field(False, description="Also give the trace as HTML for the page.")
 
@@ -68,10 +74,10 @@ def text_routes(models: Sequence[Served], desk: Desk, limits: Limits) -> APIRout
         options["candidates"] = min(wanted.candidates, served.reader.tokenizers.target.size)
 
         def work(texts: list[str]) -> list[Translation]:
-            found: list[Translation] = served.reader.translate(texts, **options)
+            found: list[Translation] = served.reader.translate(texts, glossary=wanted.glossary, **options)
             return found
 
-        key = (served.name, "translate", *sorted(options.items()))
+        key = (served.name, "translate", *sorted(options.items()), *sorted(wanted.glossary.items()))
         found = await asyncio.wrap_future(desk.ask(key, wanted.texts, work))
         check_weights((each.attention for best in found for each in (best, *best.n_best)), limits)
         made = await run_in_threadpool(lambda: [as_answer(each, wanted.attention, wanted.view) for each in found])

@@ -49,6 +49,10 @@ class Tokenizer(ABC):
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """Give the text that each id adds, white space included; nothing for marks, `<unk>` for the unknown."""
 
+    def spell(self, token: int) -> bytes:
+        """Give the bytes that one id adds to a text; other than in `surfaces`, a part of a character is one, too."""
+        return self.surfaces([token])[0].encode()
+
     def encode(self, text: str) -> list[int]:
         """Turn raw text into ids, without any mark."""
         return self.encode_all([text])[0]

@@ -86,6 +86,12 @@ class Subwords(Learned):
             surfaces[start:end] = _spread(bytes(self._bytes[i] for i in ids[start:end]))
         return surfaces
 
+    def spell(self, token: int) -> bytes:
+        """Give the byte, or the piece as the model has it: what is escaped stays so, since it may take two pieces."""
+        if token in self._bytes:
+            return bytes([self._bytes[token]])
+        return b"" if is_mark(token) else self._processor.id_to_piece(token).replace(_SPACE, " ").encode()
+
     @cached_property
     def _shown(self) -> list[str]:
         """How each id is shown."""

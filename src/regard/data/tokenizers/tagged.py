@@ -92,6 +92,10 @@ class Tagged(Tokenizer):
         plain = iter(self.plain.surfaces(self._texts(ids)))
         return [next(plain) if i < self.plain.size else "" for i in ids]
 
+    def spell(self, token: int) -> bytes:
+        """Give nothing for a tag."""
+        return self.plain.spell(token) if token < self.plain.size else b""
+
     def words(self, ids: Sequence[int]) -> list[int]:
         """Count the words of the text; a tag is none of them."""
         plain = iter(self.plain.words(self._texts(ids)))

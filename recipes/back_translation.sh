@@ -1,0 +1,53 @@
+#!/bin/sh
+# Back-translation on Multi30k, English to German, raw text: half of the pairs lose their source. Three trainings in one
+# report: the half that is left, the same with the other half's targets back-translated, and all pairs.
+# REGARD_DATA=data recipes/back_translation.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 1]]
+# STEPS is how long each training is, that of the model that translates back too (2500), PAIRS how many pairs are taken.
+set -e
+out=${1:-models/back-translation}
+[ $# -gt 0 ] && shift
+data=${REGARD_DATA:?the folder that holds multi30k}/multi30k
+steps=${STEPS:-2500}
+preset=transformer2017-tiny
+all=$out/data/all.tsv half=$out/data/half.tsv reversed=$out/data/half.de-en.tsv
+lost=$out/data/lost.de made=$out/data/back_translated.tsv
+mkdir -p "$out/data"
+
+if [ ! -e "$lost" ]; then
+  regard data "$data/train.en.gz" "$data/train.de.gz" ${PAIRS:+--size "$PAIRS"} > "$all"
+  awk 'NR % 2' "$all" > "$half"
+  regard data "$half" --reverse > "$reversed"
+  awk 'NR % 2 == 0' "$all" | cut -f 2 > "$lost.part"
+  mv "$lost.part" "$lost"
+fi
+
+if [ ! -e "$made" ]; then
+  begin="--preset $preset"
+  [ -e "$out/backward/config.toml" ] && begin=--resume
+  regard train $begin --out "$out/backward" --data "$reversed" \
+    --valid-source "$data/val.de.gz" --valid-target "$data/val.en.gz" --steps "$steps" --epochs 1000000
+  regard translate "$out/backward" --pairs --reverse --tag '<bt>' < "$lost" > "$made.part"
+  mv "$made.part" "$made"
+fi
+
+cat > "$out/variants.toml" <<EOF
+steps = $steps
+
+[[variant]]
+name = "half"
+preset = "$preset"
+set = ['data.train=["$half"]']
+
+[[variant]]
+name = "half-and-back-translated"
+preset = "$preset"
+set = ['data.mixed=["$half", "$made"]']
+
+[[variant]]
+name = "all"
+preset = "$preset"
+set = ['data.train=["$all"]']
+EOF
+regard compare --variants "$out/variants.toml" --out "$out" --jobs 3 \
+  --valid-source "$data/val.en.gz" --valid-target "$data/val.de.gz" \
+  --test-source "$data/test_2016_flickr.en.gz" --test-target "$data/test_2016_flickr.de.gz" "$@"
