@@ -14,7 +14,7 @@ from regard.config import TokenizerConfig
 from regard.data import tokenizers
 from regard.data.corpus import open_corpus
 from regard.data.pair import Pair
-from regard.data.tokenizers import Tokenizers, kinds, train_tokenizers
+from regard.data.tokenizers import Spelled, Tokenizers, kinds, train_tokenizers
 from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
 from regard.errors import ConfigError, DataError, ModelError
 
@@ -128,6 +128,65 @@ class TestLaws:
         assert set(tokenizer.pieces(half)) & {"<0xF0>"}
         assert "\ufffd" in tokenizer.decode(half)
         assert set(tokenizer.words(half)) == {0}
+
+
+class TestSpelled:
+    """Frequent words whole, all others letter by letter."""
+
+    own = Spelled([" ", *"abcx\t\u00a0", " a", " ba", " abc"])
+
+    def test_a_whole_word_implies_the_spaces_around_it(self):
+        ids = self.own.encode("ba xb a abc")
+        assert self.own.pieces(ids) == ["▁ba", "x", "b", "▁a", "▁abc"]
+        assert self.own.surfaces(ids) == ["ba", " x", "b", " a", " abc"]
+        assert self.own.words(ids) == [0, 1, 1, 2, 3]
+
+    def test_any_other_space_is_a_character(self):
+        assert self.own.pieces(self.own.encode(" a  ba xx bb ")) == [*"▁", "▁a", *"▁▁", "▁ba", *"xx▁bb▁"]
+
+    def test_words_that_hold_a_whole_one_are_spelled(self):
+        assert self.own.pieces(self.own.encode("aba abcx a\ta")) == [*"aba▁abcx▁a\ta"]
+
+    @given(text=st.text("abcx \t\u00a0", max_size=20) | st.lists(st.sampled_from(["a", "ba", "abc", "x", ""])).map(" ".join))
+    def test_known_text_comes_back(self, text):
+        ids = self.own.encode(text)
+        assert UNK not in ids
+        assert self.own.decode(ids) == "".join(self.own.surfaces(ids)) == text
+        assert len(ids) == len(list(self.own.units(text))) <= len(text)
+
+    @given(text=texts)
+    def test_of_unknown_text_what_is_known_comes_back(self, tokenizer_of, text):
+        own = tokenizer_of("spelled")
+        known = {unit for unit in own.pieces(range(4, own.size)) if len(unit) == 1} - {"▁"} | {" "}
+        known |= {"▁"} & set("".join(pair.target for pair in CORPUS))
+        assert own.decode(own.encode(text)) == "".join(c if c in known else "<unk>" for c in text)
+
+    @given(ids=st.lists(st.integers(0, 13)))
+    def test_any_tokens_have_a_text_and_its_surfaces_are_that_text(self, ids):
+        assert self.own.decode(ids) == "".join(self.own.surfaces(ids))
+        assert len(self.own.surfaces(ids)) == len(ids) == len(self.own.words(ids))
+
+    def test_words_are_whole_if_they_are_frequent_enough(self):
+        few = Spelled.train(["often now"] * 20 + ["rare"] * 19, 99)
+        assert [len(few.encode(word)) for word in ("often", "now", "rare")] == [1, 1, 4]
+        many = ["often"] * 50 + ["now"] * 49 + ["x"] * (20_000 - 99)
+        assert [len(Spelled.train(many, 99).encode(word)) for word in ("often", "now", "x")] == [1, 3, 1]
+
+    def test_where_there_is_little_room_characters_come_before_words(self):
+        own = Spelled.train(["abc abc"] * 30 + ["x"], 9)
+        assert own.pieces(range(9)) == [*MARKS, "▁", "a", "b", "c", "x"]
+        assert Spelled.train(["abc abc"] * 30 + ["x"], 10).pieces([9]) == ["▁abc"]
+        assert Spelled.train(["aab"], 6).pieces(range(4, 6)) == ["▁", "a"]
+
+    def test_long_words_are_never_whole_and_none_is_kept(self):
+        own = Spelled.train(["y" * 65, "z" * 64] * 30, 99)
+        assert [len(own.encode(text)) for text in ("y" * 65, "z" * 64)] == [65, 1]
+
+    def test_characters_of_forgotten_words_are_known(self, monkeypatch):
+        monkeypatch.setattr("regard.data.tokenizers.spelled.MOST_COUNTED", 10)
+        own = Spelled.train([f"often {chr(0x4E00 + number)}" for number in range(50)], 99)
+        assert UNK not in own.encode("often " + "".join(chr(0x4E00 + number) for number in range(50)))
+        assert len(own.encode("often")) == 1
 
 
 class TestTraining:

@@ -6,7 +6,7 @@ import pytest
 from tiny_run import install, settings, train
 
 from regard.config import DecodingConfig, ModelConfig
-from regard.data.tokenizers import Characters, Tagged, Tokenizers, Words
+from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs, Unigram
 from regard.data.vocabulary import PAD, UNK
 from regard.decoding.translator import Translator, banned_tokens

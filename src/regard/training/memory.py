@@ -13,6 +13,7 @@ from regard.data.vocabulary import MARKS
 from regard.models.build import TRANSFORMER
 from regard.vision.build import build_empty
 
+NOTHING: Final = "none"
 FLOAT: Final = 4
 KEPT: Final = 4 * FLOAT
 """Bytes: a weight, its gradient and Adam's two averages."""
@@ -41,6 +42,8 @@ def of_batch(config: Config, vocabulary: int, device: str) -> int:
 def _read(model: ModelConfig) -> int:
     """Return the numbers that the encoder keeps of a token."""
     encoder = model.encoder
+    if encoder.kind == NOTHING:
+        return 0
     if encoder.kind == TRANSFORMER:
         return encoder.layers * (14 * encoder.width + 3 * encoder.feed_forward)
     return 4 * model.embedding + encoder.layers * 12 * encoder.width * (2 if encoder.bidirectional else 1)

@@ -215,13 +215,13 @@ def tokenizer(plan: Plan) -> None:
             plan.choose("room for all characters and all frequent words", tokenizer__vocabulary=size)
     elif not plan.based:
         plan.choose("sentences: frequent words stay whole, rare ones are cut into pieces", tokenizer__kind="bpe")
-    if not plan.config.tokenizer.target_kind:
+    if not plan.config.tokenizer.target_kind and survey.paired:
         plan.choose("what both sides have in common is the same token", tokenizer__joint=True)
     if plan.config.tokenizer.kind in ("bpe", "unigram") and not plan.based:
         letters = survey.target.alphabet + survey.source.alphabet
         most = 8000 if survey.pairs < 500_000 else 32000
         size = max(500, min(survey.pairs // 4, most), min(letters + 1000, most))
-        reason = f"{survey.pairs:,} pairs in {letters:,} different characters"
+        reason = f"{survey.pairs:,} {'pairs' if survey.paired else 'texts'} in {letters:,} different characters"
         plan.choose(reason, tokenizer__vocabulary=round(size / 100) * 100)
 
 
@@ -234,11 +234,25 @@ def lengths(plan: Plan) -> None:
         longest = max(side.most_words for side in sides)
     else:
         longest = max(side.longest for side in sides)
-    most = min(max(SHORTEST, -(-longest // 64) * 64), LONGEST)
-    if most == LONGEST < longest:
+    most = _with_places(plan, min(max(SHORTEST, -(-longest // 64) * 64), LONGEST))
+    if most < longest:
         plan.choose(f"the longest text has about {longest:,} tokens, and few should be so long", data__max_length=most)
     else:
         plan.choose("no text is longer", data__max_length=most)
+
+
+def _with_places(plan: Plan, most: int) -> int:
+    """Return how long a text may be at most where places are learned, which are as many as the model has or may get."""
+    model = plan.config.model
+    places = [("model.self_attention.longest", model.self_attention.longest)] if model.positions == "learned" else []
+    if model.attention is not None and model.attention.score == "location":
+        places.append(("model.attention.longest", model.attention.longest))
+    for name, count in (one for one in places if one[1] <= most):
+        if plan.is_open(name):
+            plan.choose("a place for each token and for the end mark", **{name.replace(".", "__"): most + 1})
+        else:
+            most = max(1, count - 1)
+    return most
 
 
 def network(plan: Plan) -> None:
@@ -362,7 +376,7 @@ def budget(plan: Plan) -> None:
     part = 5 if plan.transformer else 10
     plan.choose(f"1 step of {part}", training__warmup=steps // part)
     if plan.valid:
-        work = plan.valid * plan.tokens / plan.survey.pairs
+        work = plan.valid * plan.tokens / max(plan.survey.pairs, 1)
         count = min(20, max(5, round(0.05 * steps * settings.batch_tokens * settings.accumulate / work)))
         plan.choose(
             f"{count} validations, which take a tenth of the time or so",
@@ -403,5 +417,7 @@ def deciding(plan: Plan) -> None:
 
 def search(plan: Plan) -> None:
     """Choose how the model is searched: a beam of 5 gains 1.3 to 1.8 BLEU on sentences, up to 0.3 points on strings."""
+    if not plan.survey.paired:
+        return  # what is best to continue a text with is not what is most probable
     gain = "a little on strings" if plan.strings else "1 to 2 BLEU on sentences"
     plan.choose(f"gains {gain} over greedy search", decoding__beam=5, decoding__length_penalty=1.0)
