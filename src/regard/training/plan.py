@@ -379,7 +379,8 @@ def budget(plan: Plan) -> None:
         work = plan.valid * plan.tokens / max(plan.survey.pairs, 1)
         count = min(20, max(5, round(0.05 * steps * settings.batch_tokens * settings.accumulate / work)))
         plan.choose(
-            f"{count} validations, which take a tenth of the time or so", training__validate_every=max(1, steps // count)
+            f"{count} validations, which take a tenth of the time or so",
+            training__validate_every=max(1, steps // count),
         )
         plan.choose("early stopping: after half of all validations", training__patience=max(3, count // 2))
     plan.choose(

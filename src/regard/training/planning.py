@@ -63,8 +63,8 @@ def _check_lengths(plan: Plan) -> None:
     if tokens > 2 * longest:
         texts = f"All {found.pairs:,} {'pairs' if found.paired else 'texts'} are" if found.pairs > 1 else "The pair is"
         raise DataError(
-            f"{texts} longer than data.max_length = {longest:,} tokens: the shortest has {found.shortest:,} characters, "
-            f"about {tokens:,} tokens. Cut the texts into sentences, or raise data.max_length."
+            f"{texts} longer than data.max_length = {longest:,} tokens: the shortest has {found.shortest:,} "
+            f"characters, about {tokens:,} tokens. Cut the texts into sentences, or raise data.max_length."
         )
 
 
