@@ -58,7 +58,14 @@ def test_of_no_pairs_all_is_nothing():
 
 @pytest.mark.parametrize(
     ("text", "unspaced"),
-    [("これは本です", True), ("我喜欢 Python", True), ("ผมรักคุณ", True), ("한국어 문장", False), ("שלום עולם", False), ("a 日 word", False)],
+    [
+        ("これは本です", True),
+        ("我喜欢 Python", True),
+        ("ผมรักคุณ", True),
+        ("한국어 문장", False),
+        ("שלום עולם", False),
+        ("a 日 word", False),
+    ],
 )
 def test_scripts_without_spaces(text, unspaced):
     assert survey([Pair("a", text)]).target.unspaced is unspaced

@@ -147,7 +147,10 @@ class TestSpelled:
     def test_words_that_hold_a_whole_one_are_spelled(self):
         assert self.own.pieces(self.own.encode("aba abcx a\ta")) == [*"aba▁abcx▁a\ta"]
 
-    @given(text=st.text("abcx \t\u00a0", max_size=20) | st.lists(st.sampled_from(["a", "ba", "abc", "x", ""])).map(" ".join))
+    @given(
+        text=st.text("abcx \t\u00a0", max_size=20)
+        | st.lists(st.sampled_from(["a", "ba", "abc", "x", ""])).map(" ".join)
+    )
     def test_known_text_comes_back(self, text):
         ids = self.own.encode(text)
         assert UNK not in ids

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from surveys import made_up
 
 from regard.config import TokenizerConfig
@@ -15,7 +14,11 @@ from regard.vision.build import build
 
 SMALL, TINY = "bahdanau2014-conditional-small", "transformer2017-tiny"
 WIDER = ("model.encoder.width=256", "model.decoder.width=512", "model.attention.width=256")
-COPYING = ("model.copy=true", "model.positions=rotary", *(f"model.{side}coder.feed_forward=1024" for side in ("en", "de")))
+COPYING = (
+    "model.copy=true",
+    "model.positions=rotary",
+    *(f"model.{side}coder.feed_forward=1024" for side in ("en", "de")),
+)
 MIB = 1 << 20
 MEASURED = [
     # peaks of a process on a CPU in float32, gradients of the weights left out: tokens, longest, vocabulary, MiB
@@ -68,6 +71,8 @@ def test_a_container_may_use_what_its_group_may_use(tmp_path, monkeypatch):
 
 def test_entries_of_a_vocabulary():
     found = made_up(pairs=100, alphabet=30, types=500, frequent=40)
-    kinds = {kind: vocabulary_of(TokenizerConfig(kind, 700), found) for kind in ("characters", "spelled", "words", "bpe")}
+    kinds = {
+        kind: vocabulary_of(TokenizerConfig(kind, 700), found) for kind in ("characters", "spelled", "words", "bpe")
+    }
     assert kinds == {"characters": 65, "spelled": 145, "words": 700, "bpe": 700}
     assert vocabulary_of(TokenizerConfig("characters", 700), made_up(pairs=SAMPLE + 1, alphabet=30)) == 700

@@ -287,7 +287,10 @@ class TestRules:
 
     def test_search(self):
         reasons = [planned(made_up(**changes)).choices[-1].reason for changes in ({}, STRINGS)]
-        assert reasons == ["gains 1 to 2 BLEU on sentences over greedy search", "gains a little on strings over greedy search"]
+        assert reasons == [
+            "gains 1 to 2 BLEU on sentences over greedy search",
+            "gains a little on strings over greedy search",
+        ]
         assert not any(choice.name.startswith("decoding") for choice in planned(made_up(paired=False)).choices)
 
     def test_fitting(self):
@@ -374,7 +377,7 @@ Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, tar
   training.patience=10: early stopping: after half of all validations
   training.average=last, training.average_last=5, training.save_every=91: the mean of the last five checkpoints is better than the last
   training.metric=bleu: sentences: what papers compare
-  decoding.beam=5, decoding.length_penalty=1.0: gains 1 to 2 BLEU on sentences over greedy search"""
+  decoding.beam=5, decoding.length_penalty=1.0: gains 1 to 2 BLEU on sentences over greedy search"""  # noqa: E501
 FORMS = """\
 Planned for 50,000 pairs: sources of 1.5 words and 30 characters on average, targets of 1.5 and 30. (--plan shows it as a table; --set and --preset go before it.)
   preset=transformer2017-tiny: short strings: a small Transformer is up to 1.4 points ahead of a recurrent model
@@ -396,11 +399,11 @@ Planned for 50,000 pairs: sources of 1.5 words and 30 characters on average, tar
   training.patience=10: early stopping: after half of all validations
   training.average=last, training.average_last=5, training.save_every=154: the mean of the last five checkpoints is better than the last
   training.metric=exact: a string is right or wrong
-  decoding.beam=5, decoding.length_penalty=1.0: gains a little on strings over greedy search"""
+  decoding.beam=5, decoding.length_penalty=1.0: gains a little on strings over greedy search"""  # noqa: E501
 BESIDE_A_PRESET = """\
 Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. (--plan shows it as a table; --set and --preset go before it.)
   tokenizer.kind=spelled: 100% of the targets have at most one rare word: frequent words stay whole, all others are spelled
   training.steps=5300, training.epochs=120: about 30 passes over 350,000 tokens
   training.validate_every=265: 20 validations, which take a tenth of the time or so
   training.patience=10: early stopping: after half of all validations
-  training.metric=exact: a string is right or wrong"""
+  training.metric=exact: a string is right or wrong"""  # noqa: E501

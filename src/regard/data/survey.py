@@ -126,11 +126,12 @@ def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
         for character in word:
             letters[character] += count
     words, spelled, units = list[int](), list[bool](), list[int]()
-    for text in map(str.split, texts):  # once more: the words of all texts at once would take too much memory
-        rare = [word for word in text if word not in frequent]
-        words.append(len(text))
+    for text in texts:  # split once more: the words of all texts at once would take too much memory
+        found = text.split()
+        rare = [word for word in found if word not in frequent]
+        words.append(len(found))
         spelled.append(len(rare) <= 1)
-        units.append(len(text) + sum(map(len, rare)))
+        units.append(len(found) + sum(map(len, rare)))
     unspaced = sum(count for character, count in letters.items() if _is_unspaced(character))
     return Side(
         characters=_mean([len(text) for text in texts]),
