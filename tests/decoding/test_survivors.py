@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from known import KNOWN
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Pair
 from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
@@ -20,8 +21,6 @@ from regard.decoding.spelling import Spelling, Unit, Ways
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.models.build import build_model
-
-from known import KNOWN
 
 FRENCH = ["la robe rouge est vieille", "le chat noir dort 3 fois", "un chat et un chien", "la vieille robe de Paul"]
 JAPANESE = ["赤い服は古い", "黒い猫は三回寝る", "猫と犬がいる", "東京の古い服"]
