@@ -156,7 +156,7 @@ def test_a_shortlist_has_what_can_be_copied():
     translator = sure_to_copy(tokenizers)
     nothing = np.full((SOURCE.size, 64), -1, np.int32)
     translator.shortlist = Shortlist(nothing, np.array([5], np.int32), joint=False)
-    (words,) = translator._words(3, [[6, 5, 3]], [[]])
+    (words,) = translator._words(3, [[6, 5, 3]], [[]], {})
     assert words.tolist() == [3, 4, 5]
     (found,) = translator.translate(["cat"], options=DecodingConfig(beam=2, shortlist=3, max_length=2))
     assert set(found.tokens) <= {"cat", "noir", "</s>"}

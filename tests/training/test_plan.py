@@ -225,7 +225,7 @@ class TestRules:
             ({"unspaced": True, "longest": 129}, (), 192),
             ({"most_words": 9999, "longest": 9999}, (), 1024),
             ({**STRINGS, "longest": 200}, (), 256),
-            ({**CLOSED, "longest": 900, "most_words": 129}, (), 192),
+            ({**CLOSED, "longest": 900, "most_words": 129}, (), 960),
             ({"most_words": 300, "longest": 900}, ("tokenizer.kind=words",), 320),
             ({"most_words": 300, "longest": 900}, ("tokenizer.kind=characters",), 960),
         ],
