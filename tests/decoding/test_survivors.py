@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Pair
-from regard.data.tokenizers import Characters, Tagged, Tokenizers, Words
+from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs, Unigram
 from regard.data.vocabulary import EOS, UNK
 from regard.decoding.ensemble import Ensemble
@@ -21,7 +21,7 @@ from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.models.build import build_model
 
-from ..known import KNOWN
+from known import KNOWN
 
 FRENCH = ["la robe rouge est vieille", "le chat noir dort 3 fois", "un chat et un chien", "la vieille robe de Paul"]
 JAPANESE = ["赤い服は古い", "黒い猫は三回寝る", "猫と犬がいる", "東京の古い服"]
@@ -206,6 +206,16 @@ def test_a_language_model_has_no_terms():
         translator.translate(["la"], keep=KEEP)
     assert str(caught.value) == (
         "A language model has no source whose terms could be kept: leave out keep and glossary."
+    )
+
+
+def test_a_spelled_vocabulary_cannot_keep_terms():
+    tokenizer = Spelled.train(["la jupe rouge"] * 30, 50)
+    with pytest.raises(ConfigError) as caught:
+        make(tokenizer).translate(["la 7"], keep=KEEP)
+    assert str(caught.value) == (
+        "Terms cannot be kept by a model whose tokenizer.kind is spelled, since what a token adds to a text depends on "
+        "the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep and glossary."
     )
 
 

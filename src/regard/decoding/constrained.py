@@ -172,14 +172,14 @@ class Banks(Choose):
         own, free = self.constraints[number], self.free[number]
         self.ended[number] += sum(each.token == self.eos and each.state != NOBODY for each in chosen)
         free.follow(chosen[: self.beam], self.eos, length)
-        if not free.is_over or not own.total:
+        if not free.is_over:
             return chosen
         enough = self.ended[number] >= self.beam * (self.options.patience or 1)
         begun = self.ended[number] or any(each.state != NOBODY for each in chosen[self.beam :])
 
         def is_late(each: Extension) -> bool:
             goes_on = each.token != self.eos and each.state != NOBODY
-            return goes_on and (enough or (bool(begun) and own.needed(each.state) == own.total))
+            return goes_on and (enough or (0 < own.total == own.needed(each.state) and bool(begun)))
 
         return [each._replace(state=NOBODY) if is_late(each) else each for each in chosen]
 

@@ -264,6 +264,12 @@ class Translator:
             return None
         if not self.model.reads:
             raise ConfigError("A language model has no source whose terms could be kept: leave out keep and glossary.")
+        if self.tokenizers.target.kind == "spelled":
+            raise ConfigError(
+                "Terms cannot be kept by a model whose tokenizer.kind is spelled, since what a token adds to a text "
+                "depends on the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep "
+                "and glossary."
+            )
         return Survivors(self.tokenizers.target, options.keep, glossary)
 
     def stream(
