@@ -128,6 +128,13 @@ def test_what_is_unknown_is_written_as_it_stands_in_the_source(kind):
         assert "<unk>" not in plain.tokens
 
 
+def test_units_of_a_source_that_is_spelled_are_words_and_characters():
+    known = Spelled([" ", "a", "b", " ba"])
+    options = DecodingConfig(beam=1, replace_unknown=True, min_length=2, max_length=3)
+    (found,) = sure_to_copy(Tokenizers(known, known)).translate(["ba ba ß"], options=options, prefix=["ba ß"])
+    assert found.text.startswith("ba ß")
+
+
 def test_of_several_it_is_the_one_that_is_unknown_and_tags_are_not_counted():
     known = Words(["a", "b"])
     tagged = Tokenizers(Tagged(known, ["x"]), Tagged(known, ["x"], reads=False))
