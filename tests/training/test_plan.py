@@ -83,7 +83,9 @@ SURVEYS = st.builds(
     source=SIDES,
     target=SIDES,
 )
-SET = st.lists(st.sampled_from(SETTINGS), max_size=4, unique_by=lambda one: one.partition("=")[0])
+SET = st.lists(
+    st.sampled_from(SETTINGS), max_size=4, unique_by=lambda one: one.partition("=")[0].removesuffix(".score")
+)
 MEMORY = st.sampled_from([0, GIB // 4, 2 * GIB, 140 * GIB])
 DEVICES = st.sampled_from(["cpu", "cuda"])
 
