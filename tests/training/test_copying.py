@@ -128,6 +128,13 @@ def test_what_is_unknown_is_written_as_it_stands_in_the_source(kind):
         assert "<unk>" not in plain.tokens
 
 
+def test_units_of_a_source_that_is_spelled_are_words_and_characters():
+    known = Spelled([" ", "a", "b", " ba"])
+    options = DecodingConfig(beam=1, replace_unknown=True, min_length=2, max_length=3)
+    (found,) = sure_to_copy(Tokenizers(known, known)).translate(["ba ba ß"], options=options, prefix=["ba ß"])
+    assert found.text.startswith("ba ß")
+
+
 def test_of_several_it_is_the_one_that_is_unknown_and_tags_are_not_counted():
     known = Words(["a", "b"])
     tagged = Tokenizers(Tagged(known, ["x"]), Tagged(known, ["x"], reads=False))
@@ -156,7 +163,7 @@ def test_a_shortlist_has_what_can_be_copied():
     translator = sure_to_copy(tokenizers)
     nothing = np.full((SOURCE.size, 64), -1, np.int32)
     translator.shortlist = Shortlist(nothing, np.array([5], np.int32), joint=False)
-    (words,) = translator._words(3, [[6, 5, 3]], [[]])
+    (words,) = translator._words(3, [[6, 5, 3]], [[]], {})
     assert words.tolist() == [3, 4, 5]
     (found,) = translator.translate(["cat"], options=DecodingConfig(beam=2, shortlist=3, max_length=2))
     assert set(found.tokens) <= {"cat", "noir", "</s>"}

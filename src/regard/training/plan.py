@@ -230,7 +230,7 @@ def lengths(plan: Plan) -> None:
     kind, sides = plan.config.tokenizer.kind, (plan.survey.source, plan.survey.target)
     if kind in ("bpe", "unigram"):
         longest = max(side.longest if side.unspaced else min(side.longest, 4 * side.most_words) for side in sides)
-    elif kind == "words" or (kind == "spelled" and plan.closed):
+    elif kind == "words":
         longest = max(side.most_words for side in sides)
     else:
         longest = max(side.longest for side in sides)
