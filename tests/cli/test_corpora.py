@@ -14,6 +14,7 @@ SMALL = (
     *("--set", "training.steps=3", "--device", "cpu"),
 )
 LANGUAGE_MODEL = (
+    *("--preset", "bahdanau2014-small"),
     *("--set", "model.encoder.kind=none", "--set", "model.attention=none", "--set", "model.decoder.kind=luong"),
     *("--set", "model.decoder.readout=none", "--set", "training.metric=loss"),
 )
@@ -127,7 +128,7 @@ class TestSeveral:
         few = ("--out", "m", *SMALL, "--set", "tokenizer.kind=characters", "--set", "data.held_out=2")
         ran = regard("train", "--data", "-", *few, stdin=(here / "a.tsv").read_bytes())
         assert ran.code == 0, ran.err
-        assert ran.err.startswith("Held out 2 pairs of standard input for validation; to train on all, ")
+        assert "Held out 2 pairs of standard input for validation; to train on all, " in ran.err
         assert "10 training pairs" in ran.err
         assert "validation loss" in ran.err
         found = regard("evaluate", "m", "--data", "m/cache/held_out.jsonl")
@@ -172,9 +173,10 @@ class TestPlainText:
             "a.txt has one text a line, but this model needs pairs of source and target: give two parallel files, or "
             "one .tsv or .jsonl file. Plain text is for language models (model.encoder.kind=none)."
         )
-        assert refused("train", "--data", "a.txt", "--out", "model") == message
+        reading = ("--preset", "bahdanau2014-small", "--out", "model")
+        assert refused("train", "--data", "a.txt", *reading) == message
         assert not (here / "model").exists()
-        assert refused("train", "--data", "copy:9", "--valid", "a.txt", "--out", "model") == message
+        assert refused("train", "--data", "copy:9", "--valid", "a.txt", *reading) == message
         assert refused("evaluate", trained, "--data", "a.txt") == message
 
     def test_printed(self, regard, refused, here):

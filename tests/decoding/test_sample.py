@@ -139,7 +139,7 @@ def test_what_is_impossible_is_not_drawn_by_any_number(changes):
     """The least and the greatest number there are, where the first and the last token may not be written."""
     possible = torch.tensor([[[float("-inf"), -3.0, float("-inf"), -0.1, float("-inf")]]]).expand(2, 1, 5)
     choose = Draw(torch.tensor([[0.0], [1 - 2.0**-52]], dtype=torch.float64), replace(SAMPLE, **changes))
-    tokens, parents = choose(torch.zeros(2, 1), possible, 1, torch.arange(2))
+    tokens, parents, _ = choose(torch.zeros(2, 1), possible, 1, torch.arange(2))
     assert sorted(tokens.flatten().tolist()) == [1, 3]
     assert parents.tolist() == [[0], [0]]
 

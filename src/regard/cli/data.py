@@ -62,7 +62,7 @@ def data(
         int | None, typer.Option(metavar="N", help="Of scenes: height and width, 32 to 128.  [default: 64]")
     ] = None,
 ) -> None:
-    """Print a corpus as TSV, check it, or write it without what looks wrong.
+    """Print, check or clean a corpus.
 
     A line is source TAB target, and TAB gold alignment where there is one: what --data reads. A corpus of plain text is
     printed as it is, one text a line. Of pictures, captions are printed, of the embedded ones (scenes) questions too.

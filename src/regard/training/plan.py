@@ -263,6 +263,10 @@ def network(plan: Plan) -> None:
     Rotary positions had German at 90.0 after 3,000 steps, sinusoidal ones at 89.1. "Turn left" by recurrent decoders of
     256 units: 34 to 47, of 512: 63 to 99.8, with dropout of 0.3 or 0.5. Wider recurrent ones are worse on German: 88.5.
     """
+    model = plan.config.model
+    read = model.decoder.width if plan.transformer or model.decoder.readout == "none" else model.decoder.readout_width
+    if model.tie != "none" and read != model.embedding:
+        plan.choose(f"embeddings of {model.embedding} units do not fit an output layer of {read}", model__tie="none")
     if plan.transformer:
         _transformer(plan)
         return

@@ -7,13 +7,14 @@ from typing import Any
 from regard.config import Config
 from regard.data.checks import glance
 from regard.data.configured import open_data
-from regard.data.corpus import Corpus
+from regard.data.corpus import Corpus, for_model
 from regard.data.held_out import sources_to_hold_out
 from regard.data.pictures import are_pictures
 from regard.data.survey import Survey, survey
 from regard.decoding.folders import find_device
 from regard.errors import DataError
 from regard.settings import toml_value
+from regard.training.material import NOTHING
 from regard.training.memory import available
 from regard.training.plan import Changes, Choice, Plan, covers, make_plan, tokens_of
 
@@ -29,7 +30,8 @@ def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None)
     device = find_device(first.training.device)
     corpus = open_data(replace(first.data, held_out=0), "train", first.seed)
     assert corpus is not None
-    found = survey(corpus, first.seed)
+    reads = first.model.encoder.kind != NOTHING
+    found = survey(corpus if reads else for_model(corpus, reads), first.seed)
     if not found.pairs:
         raise DataError(f"{corpus.name} is empty: there is nothing to learn from.")
     kept, valid = _validation(first, found, names)
