@@ -397,8 +397,8 @@ Planned for 50,000 pairs: sources of 1.5 words and 30 characters on average, tar
   training.beta2=0.98: follows gradients that change fast
   training.steps=6160, training.epochs=304: about 76 passes over 650,000 tokens
   training.warmup=1232: 1 step of 5
-  training.validate_every=308: 20 validations, which take a tenth of the time or so
-  training.patience=10: early stopping: after half of all validations
+  training.validate_every=616: 10 validations, which take a tenth of the time or so
+  training.patience=5: early stopping: after half of all validations
   training.average=last, training.average_last=5, training.save_every=154: the mean of the last five checkpoints is better than the last
   training.metric=exact: a string is right or wrong
   decoding.beam=5, decoding.length_penalty=1.0: gains a little on strings over greedy search"""  # noqa: E501
