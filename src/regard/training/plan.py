@@ -374,11 +374,13 @@ def budget(plan: Plan) -> None:
         )
     elif covers(plan.given, "training.steps"):
         plan.choose("steps were set", training__epochs=100_000)
-    steps = plan.config.training.steps
-    if not steps or settings.minutes:
+    steps, part = plan.config.training.steps, 5 if plan.transformer else 10
+    if settings.minutes:
         return
-    part = 5 if plan.transformer else 10
-    plan.choose(f"1 step of {part}", training__warmup=steps // part)
+    planned = steps or round(plan.config.training.epochs * _batches(plan))
+    plan.choose(f"1 step of {part}", training__warmup=planned // part)
+    if not steps:
+        return
     if plan.valid:
         work = plan.valid * plan.tokens / max(plan.survey.pairs, 1)
         count = min(
@@ -400,7 +402,7 @@ def budget(plan: Plan) -> None:
 
 def _steps(plan: Plan) -> tuple[int, float]:
     """Return how many steps to make, and how often they pass over the corpus."""
-    each = max(1.0, plan.tokens / (plan.config.training.batch_tokens * plan.config.training.accumulate))
+    each = _batches(plan)
     if plan.transformer:
         wanted = 5000 * max(1.0, plan.tokens / 500_000) ** (0.8 if plan.strings else 0.5)
     else:
@@ -408,6 +410,11 @@ def _steps(plan: Plan) -> tuple[int, float]:
     wanted = wanted / 3 if plan.config.started_from else wanted
     steps = max(20, round(min(wanted, 300 * each) / 20) * 20)
     return steps, steps / each
+
+
+def _batches(plan: Plan) -> float:
+    """Return how many steps pass over the corpus once."""
+    return max(1.0, plan.tokens / (plan.config.training.batch_tokens * plan.config.training.accumulate))
 
 
 def deciding(plan: Plan) -> None:
