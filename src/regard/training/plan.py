@@ -17,7 +17,7 @@ from regard.presets.base import preset
 from regard.settings import assign
 from regard.training.memory import of_batch, of_weights, vocabulary_of
 
-CPU, GPU = "cpu", "cuda"
+CPU: Final = "cpu"
 RECURRENT, TRANSFORMER, BASE = "bahdanau2014-conditional-small", "transformer2017-tiny", "transformer2017"
 LANGUAGE_MODEL = "gpt-small"
 STRINGS: Final = 0.85
