@@ -373,11 +373,11 @@ Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, tar
   training.schedule=cosine, training.learning_rate=0.002: rises, then falls to zero at the last step
   training.label_smoothing=0.1: keeps a model from being too sure of itself
   training.beta2=0.98: follows gradients that change fast
-  training.steps=3640, training.epochs=68: about 17 passes over 425,000 tokens
-  training.warmup=364: 1 step of 10
-  training.validate_every=182: 20 validations, which take a tenth of the time or so
+  training.steps=5840, training.epochs=108: about 27 passes over 425,000 tokens
+  training.warmup=584: 1 step of 10
+  training.validate_every=292: 20 validations, which take a tenth of the time or so
   training.patience=10: early stopping: after half of all validations
-  training.average=last, training.average_last=5, training.save_every=91: the mean of the last five checkpoints is better than the last
+  training.average=last, training.average_last=5, training.save_every=146: the mean of the last five checkpoints is better than the last
   training.metric=bleu: sentences: what papers compare
   decoding.beam=5, decoding.length_penalty=1.0: gains 1 to 2 BLEU on sentences over greedy search"""  # noqa: E501
 FORMS = """\
