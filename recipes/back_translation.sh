@@ -2,13 +2,14 @@
 # Back-translation on Multi30k, English to German, raw text: half of the pairs lose their source. Three trainings in one
 # report: the half that is left, the same with the other half's targets back-translated, and all pairs.
 # REGARD_DATA=data recipes/back_translation.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 1]]
-# STEPS is how long each training is, that of the model that translates back too (2500), PAIRS how many pairs are taken.
+# STEPS is how long each training is, that of the model that translates back too (2500), PRESET the system of all, PAIRS
+# how many pairs are taken (all).
 set -e
 out=${1:-models/back-translation}
 [ $# -gt 0 ] && shift
 data=${REGARD_DATA:?the folder that holds multi30k}/multi30k
 steps=${STEPS:-2500}
-preset=transformer2017-tiny
+preset=${PRESET:-transformer2017-tiny}
 all=$out/data/all.tsv half=$out/data/half.tsv reversed=$out/data/half.de-en.tsv
 lost=$out/data/lost.de made=$out/data/back_translated.tsv
 mkdir -p "$out/data"
