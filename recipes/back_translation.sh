@@ -10,15 +10,17 @@ out=${1:-models/back-translation}
 data=${REGARD_DATA:?the folder that holds multi30k}/multi30k
 steps=${STEPS:-2500}
 preset=${PRESET:-transformer2017-tiny}
-all=$out/data/all.tsv half=$out/data/half.tsv reversed=$out/data/half.de-en.tsv
+all=$out/data/all.jsonl half=$out/data/half.jsonl reversed=$out/data/half.de-en.jsonl
 lost=$out/data/lost.de made=$out/data/back_translated.tsv
 mkdir -p "$out/data"
 
 if [ ! -e "$lost" ]; then
-  regard data "$data/train.en.gz" "$data/train.de.gz" ${PAIRS:+--size "$PAIRS"} > "$all"
+  regard data "$data/train.en.gz" "$data/train.de.gz" --json ${PAIRS:+--size "$PAIRS"} > "$all"
   awk 'NR % 2' "$all" > "$half"
-  regard data "$half" --reverse > "$reversed"
-  awk 'NR % 2 == 0' "$all" | cut -f 2 > "$lost.part"
+  regard data "$half" --json --reverse > "$reversed"
+  awk 'NR % 2 == 0' "$all" | python3 -c 'import json, sys
+for line in sys.stdin:
+    print(*json.loads(line)["target"].split())' > "$lost.part"
   mv "$lost.part" "$lost"
 fi
 
