@@ -92,8 +92,8 @@ def write_page(
     return f"""# The bottleneck: with and without attention
 
 Without attention an encoder-decoder must compress a whole sentence into one vector of fixed size, and its
-translations get worse with every further word; with attention they do not (Bahdanau et al. 2014, section 5.2). This page
-measures that on sentences of controlled length, with one command:
+translations get worse with every further word; with attention they do not (Bahdanau et al. 2014, section 5.2). This
+page measures that on sentences of controlled length, with one command:
 
     make bottleneck
 
@@ -110,7 +110,8 @@ Both are `bahdanau2014-small` ({size["with attention"]} parameters with attentio
 trained on the same {config.data.train[0]} pairs for {options.steps:,} steps with the same seed ({config.seed}); the one
 without has `model.attention=none`, so its decoder gets the encoder's last states, of both directions, as its context at
 every step (Cho et al. 2014). Training sentences have 2 to 75 words, so no length here is new to either model. Test
-sentences are held out ([how](phrasebook.md#splits)), {options.sentences} in each bin, {3 * options.sentences} in the last comparison.
+sentences are held out ([how](phrasebook.md#splits)),
+{options.sentences} in each bin, {3 * options.sentences} in the last comparison.
 
 BLEU: {with_[1]["BLEU"].made_by}, {with_[1].search}. Made with regard {regard.__version__}, torch {torch.__version__},
 Python {platform.python_version()}, {device}.

@@ -321,8 +321,8 @@ def index(texts: dict[str, Any], measured: dict[str, Any]) -> str:
     return f"""# Mechanisms
 
 One page for each mechanism: its equation, the attention of a trained model, when to use it, what it costs. They can be
-combined freely; `regard list` names them, and a combination without a meaning is refused with the reason. Mechanisms for
-images have [pages of their own](vision.md).
+combined freely; `regard list` names them, and a combination without a meaning is refused with the reason. Mechanisms
+for images have [pages of their own](vision.md).
 
 | mechanism | setting | BLEU | AER | parameters | ms per attention step |
 |---|---|---|---|---|---|
