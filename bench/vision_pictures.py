@@ -225,7 +225,7 @@ def draw_pixels(folder: Path) -> Drawn:
         panels.append(HeatMap(thing.name, mask.astype(np.float32), f"mask, IoU {overlap:.2f}"))
     words = (
         f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something attend for their "
-        f"masks, the mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} cells. "
-        f"Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the gold masks."
+        f"masks, the mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} "
+        f"cells. Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the gold masks."
     )
     return _maps(shown, panels, words)
