@@ -226,6 +226,7 @@ def draw_pixels(folder: Path) -> Drawn:
     words = (
         f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something attend for their "
         f"masks, the mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} "
-        f"cells. Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the gold masks."
+        f"cells. Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the "
+        "gold masks."
     )
     return _maps(shown, panels, words)
