@@ -13,13 +13,13 @@ import torch
 
 import regard
 from regard.config import Config
+from regard.config_io import override
 from regard.data.corpus import open_corpus
 from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
 from regard.evaluation.report import Report
-from regard.settings import override
-from regard.training.loop import train
-from regard.viz.curves import by_length
+from regard.training.train_model import train
+from regard.viz.metric_curves import by_length
 
 BINS = ((3, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60))
 LONG = "31-60"

@@ -46,8 +46,8 @@ def measure(path: Path, folder: Path) -> None:
     """Go the way of a training run up to the model; this is what runs in the first fresh process."""
     from regard.config import TokenizerConfig
     from regard.data.batching import BatchOrder, make_batch
-    from regard.data.cache import TokenCache
     from regard.data.corpus import open_corpus
+    from regard.data.token_cache import TokenCache
     from regard.data.tokenizers import train_tokenizers
 
     report("imports (torch included)")
@@ -68,10 +68,10 @@ def measure(path: Path, folder: Path) -> None:
 
 def train(path: Path, folder: Path, steps: int) -> None:
     """Train as `regard train` does; this is what runs in the second fresh process."""
+    from regard.config_io import override
     from regard.presets import preset
-    from regard.settings import override
-    from regard.training.loop import train as run
     from regard.training.progress import Silent
+    from regard.training.train_model import train as run
 
     changes = [f'data.train=["{path}"]', "data.valid=copy:200", f"training.steps={steps}", "training.metric=loss"]
     config = override(preset("bahdanau2014-small"), changes)

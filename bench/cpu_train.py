@@ -34,7 +34,7 @@ from peers import (
     write_result,
 )
 
-from regard.packed import multiplies_bfloat16
+from regard.prepacked_matmul import multiplies_bfloat16
 
 MODELS = {
     "lstm-additive": ("joeynmt", "opennmt-py", "eole"),

@@ -31,13 +31,13 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from regard import loops
+from regard import step_loop
 from regard.attention import fused
-from regard.layers import gates
-from regard.models import recurrent
+from regard.config_io import override
+from regard.layers import rnn_gates
+from regard.models import recurrent_decoder
 from regard.models.build import build_model
 from regard.presets import preset
-from regard.settings import override
 
 Step = Callable[[], object]
 SWEPT = {
@@ -126,17 +126,17 @@ def ours(case: Case, device: str, precision: str, states: int) -> Step:
 @contextlib.contextmanager
 def plainly() -> Iterator[None]:
     """Let regard compute with plain operations, whose gradients autograd makes step by step."""
-    modules = (loops, fused, gates)
-    usual, looping = loops.runs_kernels, loops.looping
+    modules = (step_loop, fused, rnn_gates)
+    usual, looping = step_loop.runs_kernels, step_loop.looping
     try:
         for module in modules:
             module.runs_kernels = lambda device: False  # type: ignore[attr-defined]
-        recurrent.looping = lambda steps, *memory: contextlib.nullcontext()  # type: ignore[assignment, attr-defined]
+        recurrent_decoder.looping = lambda steps, *memory: contextlib.nullcontext()  # type: ignore[assignment, attr-defined]
         yield
     finally:
         for module in modules:
             module.runs_kernels = usual  # type: ignore[attr-defined]
-        recurrent.looping = looping  # type: ignore[attr-defined]
+        recurrent_decoder.looping = looping  # type: ignore[attr-defined]
 
 
 def difference(case: Case, device: str, states: int) -> str:
@@ -289,7 +289,7 @@ def kernels(case: Case, given: argparse.Namespace) -> None:
 def loss(given: argparse.Namespace) -> None:
     """Time the loss of logits and its gradient, which stands where they stood."""
     from regard.training.fused_loss import Wanted, plain_rows
-    from regard.training.loss_kernel import rows
+    from regard.training.loss_kernels import rows
 
     logits = torch.randn(16000, 10000, device=given.device)
     targets = torch.randint(10000, (16000,), device=given.device)
@@ -324,12 +324,12 @@ def sweep(case: Case, given: argparse.Namespace) -> None:
             found[tile] = took()
         launch.TILES[name] = usual
         _tell(case, name, found)
-    usual_gates = gates.WIDE, gates.TWO
+    usual_gates = rnn_gates.WIDE, rnn_gates.TWO
     found = {}
     for wide in WIDE:
-        gates.WIDE, gates.TWO = wide
+        rnn_gates.WIDE, rnn_gates.TWO = wide
         found[wide] = took()
-    gates.WIDE, gates.TWO = usual_gates
+    rnn_gates.WIDE, rnn_gates.TWO = usual_gates
     _tell(case, "gates", found)
 
 

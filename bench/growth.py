@@ -38,21 +38,21 @@ from torch.nn import functional
 
 from regard.config import Config, ImageConfig, TokenizerConfig
 from regard.data.batching import PICTURE, Batch, BatchOrder
-from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
+from regard.data.special_tokens import BOS, EOS
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import TrainingError
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset, visions
 from regard.training.answers import AnswerObjective
-from regard.training.checks import settled
 from regard.training.classes import ClassBatch, ClassObjective
-from regard.training.material import Material
 from regard.training.objective import Objective
 from regard.training.objects import ObjectObjective
 from regard.training.progress import Silent
+from regard.training.setting_checks import settled
 from regard.training.trainer import Trainer
+from regard.training.training_data import Material
 from regard.vision.build import ANSWER, CLASSIFY, DETECT, build, build_empty
 from regard.vision.detection.batch import ObjectBatch
 from regard.vision.questions.batch import QuestionBatch

@@ -26,10 +26,10 @@ from peers import machine, say, table, write_result
 
 from regard.attention import scores
 from regard.config import Config
+from regard.config_io import override
 from regard.errors import ConfigError, TrainingError
 from regard.models.build import build_model
 from regard.presets import preset
-from regard.settings import override
 
 WORDS = 8000
 LSTM = ["model.encoder.cell=lstm", "model.decoder.cell=lstm", "model.encoder.layers=1", "model.decoder.layers=1"]

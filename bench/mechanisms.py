@@ -29,17 +29,17 @@ import regard
 from regard.attention import build_attention, coverages, focuses, reaches, scores
 from regard.attention.positions import positions
 from regard.config import AttentionConfig, Config
+from regard.config_io import override
 from regard.data.batching import pad_sources
 from regard.data.corpus import open_corpus
-from regard.data.vocabulary import EOS
+from regard.data.special_tokens import EOS
 from regard.decoding.translator import Translator
 from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
-from regard.models.looks import watched
-from regard.models.store import learned
+from regard.models.attention_hooks import watched
+from regard.models.model_folder import learned
 from regard.presets import preset
-from regard.settings import override
-from regard.training.loop import train
+from regard.training.train_model import train
 from regard.viz.trace import AttentionTrace
 
 DOCS = Path(__file__).parents[1] / "docs" / "mechanisms"
@@ -107,10 +107,10 @@ def small_transformer() -> Config:
 
 def mechanisms() -> Iterator[Mechanism]:
     """Yield every registered mechanism, and the extras that are no part of their own."""
-    from regard.attention.heads import Heads
+    from regard.attention.multi_head import Heads
     from regard.models.luong import LuongDecoder
-    from regard.models.pointer import Pointer
-    from regard.training.auxiliary import guided_loss
+    from regard.models.pointer_generator import Pointer
+    from regard.training.auxiliary_losses import guided_loss
 
     for name, described in scores.items():
         yield Mechanism("score", name, described, (f"model.attention.score={name}",))

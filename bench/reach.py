@@ -220,8 +220,8 @@ def machine(device: str) -> str:
 
 def plot(results: Results, path: Path) -> None:
     """Draw time and memory against length, both in powers."""
-    from regard.viz.curves import COLOURS
-    from regard.viz.figure import FAINT, LINES, save_figure
+    from regard.viz.figure_style import FAINT, LINES, save_figure
+    from regard.viz.metric_curves import COLOURS
 
     shown = [row for row in ROWS if row.score != "additive"]
     short = [row.name for row in shown if row.cost != "T·S"]

@@ -10,8 +10,8 @@ from regard.decoding.finder import LEAST, Finder
 from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.evaluation.report import Report
+from regard.vision.detection.average_precision import box_overlaps
 from regard.vision.detection.predict import Thing
-from regard.vision.detection.scores import box_overlaps
 
 OVERLAP = 0.5
 """Of boxes that are of the same thing."""

@@ -33,13 +33,13 @@ from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.demo.caption import LAYER
-from regard.evaluation.alignment import Reading
+from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.evaluation.report import Report
-from regard.models.store import learned, open_folder
-from regard.training.loop import train
+from regard.models.model_folder import learned, open_folder
+from regard.training.train_model import train
 
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}
 SCORES = {"accuracy": 2, "BLEU-4": 2, "pointing": 2, "AP@0.5": 4, "mask IoU": 4}

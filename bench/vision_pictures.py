@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config
-from regard.data.images import on_whole
+from regard.data.image_files import on_whole
 from regard.data.pictures import open_pictures
 from regard.data.scenes import scene
 from regard.decoding.finder import Finder
@@ -18,11 +18,11 @@ from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.demo.caption import overlay
-from regard.vision.base import Looks
-from regard.vision.heatmaps import heat_maps
+from regard.vision.blocks.base import Looks
+from regard.vision.class_heatmaps import heat_maps
 from regard.vision.pixels import from_pixels
-from regard.viz.figure import save_figure
-from regard.viz.overlay import ImageTrace
+from regard.viz.figure_style import save_figure
+from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_picture import HeatMap, save_maps
 
 SHOWN = 0

@@ -22,22 +22,22 @@ from vision_pictures import (
 )
 
 from regard.attention.focus.hard import Hard
-from regard.attention.heads import Heads
+from regard.attention.multi_head import Heads
 from regard.attention.score.scaled_dot import ScaledDot
 from regard.config import Config
+from regard.config_io import override
 from regard.demo.caption import SHORT
 from regard.models.transformer import TransformerDecoder
-from regard.models.xu import XuDecoder
+from regard.models.xu2015 import XuDecoder
 from regard.presets.vision import vision
-from regard.settings import override
-from regard.vision.base import blocks
+from regard.vision.blocks.base import blocks
 from regard.vision.captioner import Captioner
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.queries import AnchorQueries, LitLook, Spotlight
 from regard.vision.detection.segmenter import Segmenter
 from regard.vision.encoder import ImageEncoder
 from regard.vision.explain import grad_cam, rollout
-from regard.vision.questions.cross import Cross
+from regard.vision.questions.cross_transformer import Cross
 from regard.vision.questions.top_down import TopDown
 
 RECIPES = Path(__file__).parents[1] / "recipes"

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.captioned import read_captions
-from regard.data.lines import open_lines
+from regard.data.caption_files import read_captions
+from regard.data.line_files import open_lines
 from regard.errors import RegardError
 
 PARTS = 12

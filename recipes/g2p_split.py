@@ -14,9 +14,9 @@ import argparse
 from hashlib import blake2b
 from pathlib import Path
 
+from regard.atomic_files import write_atomically
 from regard.data.corpus import open_corpus
 from regard.errors import RegardError
-from regard.files import write_atomically
 
 PARTS = 40
 TEST, VALID, DEVELOP = range(4), range(4, 5), range(5, 9)

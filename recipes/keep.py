@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.config_io import to_dict
 from regard.presets.vision import any_preset
-from regard.settings import to_dict
 
 MACHINE = ("regard", "Python", "torch", "sacrebleu", "CPU", "GPU 0")
 LEFT_OUT = ("preset", "seed", "started_from", "data.")

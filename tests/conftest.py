@@ -50,9 +50,9 @@ def make_folder():
     from safetensors.torch import save_file
 
     from regard.config import DecodingConfig
-    from regard.decoding.folders import sizes_of
-    from regard.models.store import weights_of
-    from regard.settings import to_toml
+    from regard.config_io import to_toml
+    from regard.decoding.model_loading import sizes_of
+    from regard.models.model_folder import weights_of
     from regard.vision.build import build
 
     def write(folder, config, vocabulary):

@@ -17,18 +17,18 @@ class Kernels(TorchDispatchMode):
     def __init__(self, monkeypatch):
         super().__init__()
         self.found = Counter()
-        from regard import loops
+        from regard import step_loop
         from regard.attention import fused
-        from regard.attention.fused import glance_kernels, step_kernels
-        from regard.attention.fused import kernels as fused_kernels
-        from regard.decoding import frames, kernels, moving, top
-        from regard.layers import gate_kernels, gates
+        from regard.attention.fused import additive_kernels as fused_kernels
+        from regard.attention.fused import decoder_step_kernels, inference_kernels
+        from regard.decoding import search_kernels, state_reordering, static_search, top_k
+        from regard.layers import rnn_gate_kernels, rnn_gates
 
-        for module in (fused_kernels, step_kernels, glance_kernels, gate_kernels, kernels):
+        for module in (fused_kernels, decoder_step_kernels, inference_kernels, rnn_gate_kernels, search_kernels):
             for name, kernel in list(vars(module).items()):
                 if hasattr(kernel, "arg_names"):
                     monkeypatch.setattr(module, name, Launch(name, kernel.arg_names, self.found))
-        for module in (loops, fused, gates, frames, top, moving):
+        for module in (step_loop, fused, rnn_gates, static_search, top_k, state_reordering):
             monkeypatch.setattr(module, "runs_kernels", lambda device: True)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):

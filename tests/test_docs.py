@@ -44,36 +44,6 @@ def read(path: Path) -> str:
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 
 
-# -- the map ----------------------------------------------------------------------------------------------------------
-
-
-def mapped() -> dict[str, str]:
-    """Return the README's map of src/regard: each path with its phrase; a folder's line stands for its __init__.py."""
-    tree = next(match["content"] for match in FENCE.finditer(read(ROOT / "README.md")) if "src/regard/\n" in match[0])
-    found: dict[str, str] = {}
-    folders: list[str] = []
-    for line in tree.splitlines()[1:]:
-        entry = re.fullmatch(r"(?P<indent> +)(?P<name>\S+)(?: {2,}(?P<phrase>\S.*))?", line)
-        assert entry, f"not a line of the map: {line!r}"
-        depth = len(entry["indent"]) // 2 - 1
-        folders[depth:] = [entry["name"]] if entry["name"].endswith("/") else []
-        path = "".join(folders) if entry["name"].endswith("/") else "".join(folders) + entry["name"]
-        assert path not in found, f"{path} is there twice"
-        found[path] = entry["phrase"] or ""
-    return found
-
-
-def test_the_map_has_every_file_and_nothing_else():
-    package = ROOT / "src/regard"
-    files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
-    files = {path.removesuffix("__init__.py") if "/" in path else path for path in files if "__pycache__" not in path}
-    assert set(mapped()) == files
-
-
-def test_the_map_has_a_phrase_for_everything():
-    assert [path for path, phrase in mapped().items() if not phrase] == []
-
-
 # -- links ------------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +213,7 @@ def test_the_messages_shown_are_those_given(tmp_path: Path):
 
 def settings_table() -> str:
     """Write the table of all settings, as docs/training.md has it."""
-    from regard.settings import describe
+    from regard.config_io import describe
 
     rows = "".join(f"| `{setting.name}` | {_shown(setting.default)} | {setting.help} |\n" for setting in describe())
     return f"| setting | default | what it does |\n|---|---|---|\n{rows}"

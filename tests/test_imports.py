@@ -15,15 +15,15 @@ FLOOR = (
     "errors",
     "registry",
     "config",
-    "settings",
+    "config_io",
     "presets",
     "shapes",
     "masks",
-    "waiting",
-    "loops",
-    "packed",
-    "allocation",
-    "files",
+    "deferred_gradients",
+    "step_loop",
+    "prepacked_matmul",
+    "allocator",
+    "atomic_files",
 )
 ORDER = (
     "viz",
@@ -65,7 +65,7 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
             assert node.module is not None
-            # `from regard.models import build` imports a module, `from regard.files import write…` a part of one.
+            # `from regard.models import build` imports a module, `from regard.errors import …` a part of one.
             within = {f"{node.module}.{alias.name}" for alias in node.names}
             modules = within & MODULES
             found |= modules | ({node.module} if within - modules else set())
@@ -125,7 +125,8 @@ def in_a_new_process(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "code", ["import regard", "import regard.cli.main", "import regard.settings, regard.presets, regard.cli.completion"]
+    "code",
+    ["import regard", "import regard.cli.main", "import regard.config_io, regard.presets, regard.cli.completion"],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(code):
     loaded = in_a_new_process(f"import sys; {code}; print(*(m for m in {HEAVY} if m in sys.modules))")

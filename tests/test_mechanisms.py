@@ -40,7 +40,7 @@ def test_the_pages_are_current_and_every_mechanism_has_one_with_its_picture(benc
 
 
 def test_every_mechanism_s_settings_are_settings(bench):
-    from regard.settings import override
+    from regard.config_io import override
 
     for mechanism in bench.mechanisms():
         assert override(mechanism.base(), mechanism.changes) is not None

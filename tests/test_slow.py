@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.config_io import override
 from regard.data.corpus import open_corpus
 from regard.demo.translate import configuration
 from regard.evaluation.evaluate import evaluate
-from regard.settings import override
-from regard.training.loop import train
+from regard.training.train_model import train
 
 pytestmark = pytest.mark.slow
 

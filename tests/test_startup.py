@@ -39,8 +39,8 @@ def test_a_translator_loads_little_beside_what_it_is_made_of(tmp_path):
 
 def test_settings_are_checked_without_what_only_compilers_need():
     found = loaded(
-        "from regard.training.checks import check\nfrom regard.presets import preset\n"
-        "from regard.settings import override\n"
+        "from regard.training.setting_checks import check\nfrom regard.presets import preset\n"
+        "from regard.config_io import override\n"
         "check(override(preset('bahdanau2014'), ['data.train=copy:50']))"
     )
     assert not {"sympy", "torch._dynamo"} & found

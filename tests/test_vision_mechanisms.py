@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.settings import override, to_toml
+from regard.config_io import override, to_toml
 
 ROOT = Path(__file__).parents[1]
 

@@ -28,22 +28,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from launches import Kernels
-from regard import packed
+from regard import prepacked_matmul
 from regard.config import DecodingConfig, TrainingConfig
+from regard.config_io import override
 from regard.data.batching import Batch
-from regard.data.vocabulary import BOS, EOS
-from regard.decoding.frames import Shape
-from regard.decoding.graphs import Graphs
-from regard.decoding.methods import Request
+from regard.data.special_tokens import BOS, EOS
+from regard.decoding.cuda_graphs import Graphs
 from regard.decoding.search import search
+from regard.decoding.search_methods import Request
+from regard.decoding.static_search import Shape
 from regard.models.build import build_model
 from regard.models.protocol import leaves
 from regard.presets import preset
-from regard.settings import override
 from regard.training.fused_loss import Wanted, output_loss
-from regard.training.loop import train
 from regard.training.objective import Objective
 from regard.training.progress import Silent
+from regard.training.train_model import train
 
 TABLE = Path(__file__).with_name("work.json")
 PRESETS = (
@@ -174,7 +174,7 @@ def training_step(name, folder):
         ],
     )
     # Matrices that oneDNN lays out cannot be counted, and not every machine has it.
-    with Work() as work, mock.patch.object(packed, "_has_onednn", return_value=False):
+    with Work() as work, mock.patch.object(prepacked_matmul, "_has_onednn", return_value=False):
         between = Between(work)
         train(config, folder / "model", reporter=between)
     _, second, _, fourth = between.after

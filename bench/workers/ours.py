@@ -12,7 +12,7 @@ from typing import Any
 from talk import Boss, Meter, Task, serve, threads
 
 from regard.config import Config
-from regard.data.vocabulary import MARKS
+from regard.data.special_tokens import MARKS
 
 LOGGED = {"cpu": 1, "cuda": 20}
 """Steps after which numbers are read; a GPU has to be waited for, as it has to be by who looks at them."""
@@ -20,8 +20,8 @@ LOGGED = {"cpu": 1, "cuda": 20}
 
 def config_of(task: Task) -> Config:
     """Say in regard's terms what is to be trained, and on what."""
+    from regard.config_io import override
     from regard.presets import preset
-    from regard.settings import override
 
     data = Path(task["data"])
     files = json.dumps([str(data / "train.en"), str(data / "train.de")])
@@ -101,7 +101,7 @@ def train(boss: Boss, task: Task) -> None:
     """Train as `regard train` does."""
     import regard
     from regard.models.build import build_model
-    from regard.training.loop import train as run
+    from regard.training.train_model import train as run
 
     config, folder = config_of(task), Path(task["folder"])
     shutil.rmtree(folder, ignore_errors=True)
@@ -117,8 +117,8 @@ def convert(boss: Boss, task: Task) -> None:
     import to_opennmt
 
     import regard
+    from regard.models.model_folder import open_folder
     from regard.models.seq2seq import Seq2Seq
-    from regard.models.store import open_folder
 
     asked, given = config_of(task).model, open_folder(Path(task["folder"])).model
     if replace(given, dropout=asked.dropout) != asked:
@@ -140,7 +140,7 @@ def decode(boss: Boss, task: Task) -> None:
     import torch
 
     import regard
-    from regard.settings import override
+    from regard.config_io import override
 
     translator = regard.load(task["folder"], device=task["device"])
     options = translator.faster() if task.get("fast") else translator.options

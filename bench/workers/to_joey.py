@@ -14,7 +14,7 @@ import torch
 from to_opennmt import Weights, nothing_left, part, renamed, waves, weights_of
 from torch import Tensor
 
-from regard.data.vocabulary import PAD, UNK
+from regard.data.special_tokens import PAD, UNK
 from regard.models.seq2seq import Seq2Seq
 
 HEADS = {"W_q": "q_layer", "W_k": "k_layer", "W_v": "v_layer", "W_o": "output_layer"}

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.vocabulary import EOS
+from regard.data.special_tokens import EOS
 from regard.models.seq2seq import Seq2Seq
 
 MARKS = ("<blank>", "<unk>", "<s>", "</s>")

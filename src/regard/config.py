@@ -1,6 +1,6 @@
 """All settings, as frozen dataclasses. A default is written once, here; the string under a field is its help.
 
-`regard.settings` reads, checks, overrides and writes them; `regard.presets` names complete ones.
+`regard.config_io` reads, checks, overrides and writes them; `regard.presets` names complete ones.
 """
 
 from dataclasses import dataclass, field

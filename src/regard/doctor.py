@@ -47,7 +47,7 @@ def examine() -> list[Finding]:
 
 def _training() -> str:
     """Say what precision is the fastest that is safe to train in on the CPU."""
-    from regard.packed import multiplies_bfloat16
+    from regard.prepacked_matmul import multiplies_bfloat16
 
     if multiplies_bfloat16():
         return "the CPU multiplies in bfloat16: training.precision=auto takes it there"

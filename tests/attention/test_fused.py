@@ -67,9 +67,9 @@ def compiled(name, **settings):
     import triton
     from triton.backends.compiler import GPUTarget
 
-    from regard.attention.fused import kernels, launch
+    from regard.attention.fused import additive_kernels, launch
 
-    kernel, tile = getattr(kernels, name), launch.TILES[name]
+    kernel, tile = getattr(additive_kernels, name), launch.TILES[name]
     kinds = {one: "i32" if one in NUMBERS else POINTERS.get(one, "*fp32") for one in kernel.arg_names}
     settings = {"A": 512, "BT" if name == "scores" else "BS": tile.rows, **settings}
     settings = {"BS" if name == "scores" else "BA": tile.columns, **settings}

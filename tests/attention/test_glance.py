@@ -72,7 +72,7 @@ def test_it_looks_no_further_than_its_place(monkeypatch, place):
 
 @pytest.mark.gpu
 def test_wide_values_are_shared_out():
-    from regard.attention.fused.glance_kernels import glance
+    from regard.attention.fused.inference_kernels import glance
 
     torch.manual_seed(1)
     shapes = (2, 1, 3, 40), (2, 1, 11, 40), (2, 1, 11, 300)
@@ -111,7 +111,7 @@ def drawn(kind=torch.float32):
 @pytest.mark.parametrize(("kind", "close"), [(torch.float32, 5e-6), (torch.bfloat16, 5e-3)], ids=["fp32", "bf16"])
 def test_it_is_right(bent, kind, close):
     """All, some and nothing to look at; what stands under the padding is of no matter, however large."""
-    from regard.attention.fused.glance_kernels import glance
+    from regard.attention.fused.inference_kernels import glance
 
     queries, keys, values, mask, vectors = drawn(kind)
     given = (queries, keys, values, mask, vectors if bent else None)
@@ -131,7 +131,7 @@ SUMS = [0.0, 1e-30, 1e-3, 0.5, 3.0, 9.0, 10.5, 20.0, 45.0, 89.0, 1e4, 1e20, 1e38
 @pytest.mark.parametrize("weight", [0.0, 1e-30, 1.0, 30.0])
 def test_any_finite_sums_are_right(kind, weight):
     """Sums that cancel, nearly cancel, saturate and overflow, each with each."""
-    from regard.attention.fused.glance_kernels import glance
+    from regard.attention.fused.inference_kernels import glance
 
     torch.manual_seed(1)
     units = torch.tensor(SUMS, device=DEVICE)[:, None] * torch.tensor([1.0, -1.0] * 4, device=DEVICE)
@@ -148,7 +148,7 @@ def test_any_finite_sums_are_right(kind, weight):
 @pytest.mark.parametrize("size", [1e-30, 1e-10, 30.0, 1e4, 1e18, 1e30])
 def test_scores_of_any_size_are_right(size, bent):
     """From those that tell nothing to those that leave one place; values are as large."""
-    from regard.attention.fused.glance_kernels import glance
+    from regard.attention.fused.inference_kernels import glance
 
     queries, keys, values, mask, vectors = drawn()
     values = values * size

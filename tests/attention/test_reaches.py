@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.attention import Carry, Memory, build_attention, focuses, reaches
 from regard.attention.base import Focused, LocalReach, Score, Sizes
-from regard.attention.blocks import pick
+from regard.attention.block_sparse import pick
 from regard.attention.focus import Softmax
 from regard.attention.score.additive import HiddenLayer
 from regard.config import AttentionConfig

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from regard.config_io import to_toml
 from regard.data.corpus import open_corpus
 from regard.decoding.translator import Translator
-from regard.evaluation.alignment import Reading, links, merged
-from regard.models.store import open_folder
+from regard.evaluation.alignment_error_rate import Reading, links, merged
+from regard.models.model_folder import open_folder
 from regard.presets.vision import visions
-from regard.settings import to_toml
 
 
 def test_the_lines_are_the_links_of_the_model(regard, trained, corpus):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from regard.viz.labels import cells
-from regard.viz.overlay import ImageTrace
+from regard.viz.image_trace import ImageTrace
+from regard.viz.token_labels import cells
 
-from .test_pictures import captions, classes, clothes, drawn  # noqa: F401 (fixtures)
+from .test_image_inputs import captions, classes, clothes, drawn  # noqa: F401 (fixtures)
 
 
 def test_a_caption_is_laid_over_its_image(regard, captions, drawn, tmp_path):  # noqa: F811

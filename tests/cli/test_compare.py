@@ -15,9 +15,9 @@ TINY = (
 def compared(regard, here, monkeypatch):
     """A comparison of two presets, at its smallest."""
     from regard.compare import report
-    from regard.training import loop
+    from regard.training import train_model
 
-    monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
+    monkeypatch.setattr(train_model, "_draw_curve", lambda folder: None)
     monkeypatch.setattr(report._Pictures, "draw", lambda *_: False)
     (here / "show.txt").write_text("na ba\n\n")
 

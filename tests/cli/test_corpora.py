@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from regard.config_io import read_toml
 from regard.data.pair import Pair
 from regard.decoding.translator import Translator
-from regard.settings import read_toml
 
 SMALL = (
     *("--set", "model.embedding=5", "--set", "model.encoder.width=7", "--set", "model.decoder.width=11"),

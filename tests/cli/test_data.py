@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from regard.data.builtin_corpora import corpora
 from regard.data.corpus import open_corpus
-from regard.data.embedded import corpora
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9).filter(str.strip)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.data.captioned import read_captions
-from regard.data.lines import open_lines
+from regard.data.caption_files import read_captions
+from regard.data.line_files import open_lines
 from regard.viz.png import png
 
 CAPTIONS = 'image,caption\na.png,"A dog , running ."\na.png,a cat\nb/c.png,Two  cats\n'

@@ -166,7 +166,7 @@ def test_a_plot_that_cannot_be_drawn_costs_no_score(regard, trained, pairs, here
     def full(*args, **more):
         raise DisplayError("The disk is full.")
 
-    monkeypatch.setattr("regard.viz.curves.by_length", full)
+    monkeypatch.setattr("regard.viz.metric_curves.by_length", full)
     ran = regard("evaluate", trained, "--data", pairs, "--beam", "1", "--plot", "by-length.svg")
     assert (ran.code, ran.err) == (2, "regard: The disk is full.\n")
     assert ran.lines[1].split()[0] == "BLEU"

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from regard.settings import to_toml
+from regard.config_io import to_toml
 
 
 def remove(name):
@@ -140,7 +140,7 @@ def test_a_resume_with_broken_settings_names_the_file(refused, model):
 
 
 def test_the_folder_holds_what_it_was_made_with(trained):
-    from regard.settings import read_toml
+    from regard.config_io import read_toml
 
     content = (trained / "config.toml").read_text(encoding="utf-8")
     assert to_toml(read_toml(trained / "config.toml")) == content

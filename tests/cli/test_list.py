@@ -11,9 +11,9 @@ import regard as package
 from regard import __version__
 from regard.cli import completion
 from regard.cli.list import BESIDE, KINDS, SETTINGS
-from regard.data.embedded import corpora, pictured
-from regard.packed import multiplies_bfloat16
-from regard.settings import describe
+from regard.config_io import describe
+from regard.data.builtin_corpora import corpora, pictured
+from regard.prepacked_matmul import multiplies_bfloat16
 
 
 @pytest.mark.parametrize("kind", [*KINDS])

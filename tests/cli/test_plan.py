@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from regard.settings import read_toml, to_dict
+from regard.config_io import read_toml, to_dict
 
 WORDS = (
     *("the", "a", "red", "green", "dress", "man", "woman", "sees", "buys", "not"),
@@ -46,7 +46,7 @@ def small(write):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Time one step, not four, of what is planned."""
-    monkeypatch.setattr("regard.training.estimate.TIMED", 1)
+    monkeypatch.setattr("regard.training.cost_estimate.TIMED", 1)
 
 
 def masked(text):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data.scenes import scene
-from regard.viz.overlay import ImageTrace
+from regard.viz.image_trace import ImageTrace
 from regard.viz.png import png
 
 TINY = ("image.width=16", "image.feed_forward=8", "embedding=16", "encoder.width=16", "encoder.feed_forward=8")

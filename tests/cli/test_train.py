@@ -7,10 +7,10 @@ import shutil
 import pytest
 import torch
 
-from regard.data.embedded import _DEFAULT_SIZES
+from regard.config_io import override, read_toml, to_toml
+from regard.data.builtin_corpora import _DEFAULT_SIZES
 from regard.presets import preset
-from regard.settings import override, read_toml, to_toml
-from regard.training.checks import settled
+from regard.training.setting_checks import settled
 
 NONE = ("--set", "data.held_out=0")
 """Train on all pairs."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import regard as package
 from regard.data.corpus import open_corpus
-from regard.decoding.pairs import PairRows
+from regard.decoding.translated_pairs import PairRows
 from regard.decoding.translation import nothing
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=9)

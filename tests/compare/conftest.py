@@ -18,7 +18,7 @@ from regard.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from regard.training import loop
+from regard.training import train_model
 from regard.training.progress import Silent
 
 TINY = Config(
@@ -75,7 +75,7 @@ class Makers:
         said = []
         chosen = {"jobs": 0, "say": said.append, "reporter": Silent(), **options}
         with contextlib.ExitStack() as stack:
-            stack.enter_context(patch.object(loop, "_draw_curve", lambda folder: None))
+            stack.enter_context(patch.object(train_model, "_draw_curve", lambda folder: None))
             if not pictures:
                 stack.enter_context(patch.object(report._Pictures, "draw", lambda *_: False))
             return compare(variants, folder, terms, **chosen), said

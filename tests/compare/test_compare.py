@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.compare import Variant, scoring, work
+from regard.compare import Variant, scoring, worker
 from regard.compare.comparison import default_baseline
-from regard.compare.job import FAILED, FINISHED, Place
-from regard.compare.summary import Row, Run
-from regard.compare.tables import settings_table, why_failed
+from regard.compare.report_tables import settings_table, why_failed
+from regard.compare.run_statistics import Row, Run
+from regard.compare.training_run import FAILED, FINISHED, Place
 from regard.compare.variants import Terms
 from regard.config import EncoderConfig
+from regard.config_io import assign, override
 from regard.data.corpus import open_corpus
 from regard.data.tokenizers import Tokenizers
-from regard.decoding.shortlist import Shortlist
 from regard.decoding.translator import Translator
+from regard.decoding.vocabulary_shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, TrainingError
 from regard.evaluation.evaluate import evaluate
-from regard.settings import assign, override
-from regard.training import loop
+from regard.training import train_model
 
 
 def weights(folder, name):
@@ -39,7 +39,7 @@ def copy(made, tmp_path):
 @pytest.fixture
 def untrainable(monkeypatch):
     """No training may begin."""
-    monkeypatch.setattr(loop, "train", lambda *_, **__: pytest.fail("a training began"))
+    monkeypatch.setattr(train_model, "train", lambda *_, **__: pytest.fail("a training began"))
 
 
 def test_every_number_is_that_of_evaluate(made, make):
@@ -300,7 +300,7 @@ def test_a_bug_or_too_little_memory_is_a_failure_too(make, tmp_path, monkeypatch
         ]
 
     names = ["a", "b", "c"]
-    monkeypatch.setattr(loop, "train", fall)
+    monkeypatch.setattr(train_model, "train", fall)
     found, _ = make.run(tmp_path, *(make.variant(name) for name in names))
     reasons = [run.record.reason for run in found.failed]
     memory = "out of memory: take a smaller model or training.batch_tokens"
@@ -310,7 +310,7 @@ def test_a_bug_or_too_little_memory_is_a_failure_too(make, tmp_path, monkeypatch
 
 def test_what_failed_is_tried_again(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "train", lambda *_, **__: (_ for _ in ()).throw(ModelError("not today")))
+        patch.setattr(train_model, "train", lambda *_, **__: (_ for _ in ()).throw(ModelError("not today")))
         found, _ = make.run(tmp_path, make.variant("look"))
         assert found.failed[0].record.reason == "not today"
     found, _ = make.run(tmp_path, make.variant("look"))
@@ -345,14 +345,14 @@ def test_seeds_give_means_and_spreads(make, tmp_path):
 def test_minutes_become_steps_by_a_trial(make, tmp_path, monkeypatch):
     """The clock is the trial's own log, so only the arithmetic is looked at: 3 steps in 0.02 min at 2.5 steps/s."""
     lines = [{"step": 10, "steps_per_second": 99.0}, *({"step": n, "steps_per_second": 2.5} for n in (20, 30, 40))]
-    monkeypatch.setattr(work, "read_metrics", lambda path: lines)
-    monkeypatch.setattr(work, "TRIAL", 4)
+    monkeypatch.setattr(worker, "read_metrics", lambda path: lines)
+    monkeypatch.setattr(worker, "TRIAL", 4)
     variant = make.variant("look", steps=0, validate_every=0)
     found, said = make.run(tmp_path, variant, terms=replace(make.terms, minutes=0.02))
     assert "look: 2.5 steps/s, so 3 steps in 1 s" in said
     assert found["look"].stat("steps").mean == 3
     assert list((tmp_path / "models").iterdir()) == [tmp_path / "models/look"]
-    monkeypatch.setattr(loop, "train", lambda *_, **__: pytest.fail("a training began"))
+    monkeypatch.setattr(train_model, "train", lambda *_, **__: pytest.fail("a training began"))
     make.run(tmp_path, variant, terms=replace(make.terms, minutes=0.02))
     with pytest.raises(TrainingError, match=r"  look: minutes: 0\.02 → 3\n"):
         make.run(tmp_path, variant, terms=replace(make.terms, minutes=3))

@@ -8,15 +8,15 @@ import pytest
 
 from regard.compare import Terms, Variant
 from regard.compare.comparison import default_baseline
-from regard.compare.tables import main_table
+from regard.compare.report_tables import main_table
 from regard.compare.variants import HeldOut, choose_pictures, find_test
+from regard.config_io import override
 from regard.data.pictures import open_pictures
 from regard.decoding.labeller import Labeller
 from regard.decoding.narrator import Narrator
 from regard.errors import ConfigError, DataError
 from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.presets.vision import vision
-from regard.settings import override
 from regard.viz.png import png
 
 TINY = (

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.compare import tables
-from regard.compare.document import Cell, Code, Column, Document, Picture, Sentence, Shown, Table, plain
-from regard.compare.markdown import code, escape, to_markdown
-from regard.compare.page import inline, to_html
+from regard.compare import report_tables
+from regard.compare.report_document import Cell, Code, Column, Document, Picture, Sentence, Shown, Table, plain
+from regard.compare.report_markdown import code, escape, to_markdown
+from regard.compare.report_page import inline, to_html
 from regard.config import Config, EncoderConfig, ModelConfig
 from regard.viz.trace import AttentionTrace
 
@@ -215,7 +215,8 @@ def test_the_step_that_validated_best_is_told_where_it_is_not_the_last(made, bes
         return replace(row, runs=tuple(runs))
 
     titles = [
-        column.title for column in tables.main_table([with_best(made[name]) for name in ("look", "blind")]).columns
+        column.title
+        for column in report_tables.main_table([with_best(made[name]) for name in ("look", "blind")]).columns
     ]
     assert ("best at" in titles) == shown
 
@@ -223,11 +224,11 @@ def test_the_step_that_validated_best_is_told_where_it_is_not_the_last(made, bes
 @pytest.mark.parametrize(("second", "best"), [(30.0, [True, False]), (40.004, [True, True]), (39.996, [True, True])])
 def test_what_reads_the_same_is_as_good(second, best):
     """Two scores that are written alike are both the best, or neither is if there are no others."""
-    column = next(column for column in tables.COLUMNS if column.measure == "bleu")
+    column = next(column for column in report_tables.COLUMNS if column.measure == "bleu")
     rows = [_scored(value) for value in (40.0, second, 20.0)]
-    top = tables._best(column, rows)
-    assert [tables._cell(column, row, top).best for row in rows] == [*best, False]
-    assert tables._best(column, [_scored(40.0), _scored(40.004)]) is None
+    top = report_tables._best(column, rows)
+    assert [report_tables._cell(column, row, top).best for row in rows] == [*best, False]
+    assert report_tables._best(column, [_scored(40.0), _scored(40.004)]) is None
 
 
 def _scored(bleu):
@@ -242,9 +243,9 @@ def test_the_loss_of_a_language_model_is_not_compared_with_that_of_translators()
         stats = {"loss": loss, "bleu": bleu}
         return SimpleNamespace(runs=(run,), stat=lambda name: stats[name] and SimpleNamespace(mean=stats[name]))
 
-    by_name = {column.measure: column for column in tables.COLUMNS}
+    by_name = {column.measure: column for column in report_tables.COLUMNS}
     writer, first, second = row("none", 1.0, None), row("recurrent", 2.0, 30.0), row("transformer", 3.0, 40.0)
-    assert tables._best(by_name["loss"], [writer, first, second]) == 2.0
-    assert tables._best(by_name["bleu"], [writer, first, second]) == 40.0
-    assert tables._best(by_name["loss"], [writer, row("none", 1.5, None)]) == 1.0
-    assert tables._best(by_name["loss"], [writer, first]) is None
+    assert report_tables._best(by_name["loss"], [writer, first, second]) == 2.0
+    assert report_tables._best(by_name["bleu"], [writer, first, second]) == 40.0
+    assert report_tables._best(by_name["loss"], [writer, row("none", 1.5, None)]) == 1.0
+    assert report_tables._best(by_name["loss"], [writer, first]) is None

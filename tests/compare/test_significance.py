@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from regard.compare.significance import LEVEL, paired_bootstrap
-from regard.evaluation.overlap import bleu
+from regard.evaluation.bleu_chrf import bleu
 
 
 def corpus(count=120):

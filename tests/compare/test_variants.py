@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.compare.job import changes, contents_of, make_jobs
+from regard.compare.training_run import changes, contents_of, make_jobs
 from regard.compare.variants import (
     Entry,
     HeldOut,
@@ -19,10 +19,10 @@ from regard.compare.variants import (
     resolve,
 )
 from regard.config import Config, DataConfig
+from regard.config_io import assign
 from regard.data.pair import Pair
 from regard.errors import ConfigError, DataError, RegardError
 from regard.presets import preset
-from regard.settings import assign
 
 TWO = (Entry("a", "cho2014-small"), Entry("b", "bahdanau2014-small", set=("model.dropout=0.5",)))
 

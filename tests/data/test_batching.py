@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from regard.config import TokenizerConfig
 from regard.data import batching
 from regard.data.batching import Batch, BatchOrder, make_batch, pad_sources, twice
-from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
+from regard.data.special_tokens import BOS, EOS, PAD
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
-from regard.data.vocabulary import BOS, EOS, PAD
 
 lengths = st.lists(st.tuples(st.integers(2, 60), st.integers(2, 60)), min_size=1, max_size=200).map(
     lambda pairs: np.array(pairs, np.int32).T

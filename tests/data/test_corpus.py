@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import lines
+from regard.data import line_files
 from regard.data.alignments import parse_alignment
 from regard.data.corpus import for_model, open_corpus
 from regard.data.pair import Alignment, Pair
@@ -149,14 +149,14 @@ class TestForms:
         """A corpus is a stream: of a large file, the first pairs cost no more than of a small one."""
         write("a.tsv", "a\tb\n" * 100_000)
         opened = []
-        whole = lines.LineFile._raw_lines
+        whole = line_files.LineFile._raw_lines
 
         def counting(self):
             for line in whole(self):
                 opened.append(line)
                 yield line
 
-        monkeypatch.setattr(lines.LineFile, "_raw_lines", counting)
+        monkeypatch.setattr(line_files.LineFile, "_raw_lines", counting)
         assert len(list(islice(open_corpus(("a.tsv",)), 5))) == 5
         assert len(opened) == 5
 
@@ -464,7 +464,7 @@ class TestWrong:
         )
 
     def test_an_endless_line(self, monkeypatch):
-        monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
+        monkeypatch.setattr(line_files, "LONGEST_LINE", 1 << 20)
         assert message(write("a.tsv", "a\tb\n" + "x" * (1 << 21))) == (
             "a.tsv, line 2: longer than 1 MB. Is this a text file?"
         )

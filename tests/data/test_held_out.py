@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import DataConfig
-from regard.data.configured import check_corpora, open_data, open_split
+from regard.data.configured_corpora import check_corpora, open_data, open_split
 from regard.data.corpus import Corpus, for_model
 from regard.data.held_out import FEWEST, MOST, PART, WORTH, Part, Selection, Stored, sources_to_hold_out, store
 from regard.data.pair import Alignment, Links, Pair

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import TokenizerConfig
-from regard.data import packing
+from regard.data import parallel_tokenization
 from regard.data.alignments import token_links
 from regard.data.batching import BatchOrder, make_batch
-from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
 from regard.data.pair import Alignment, Pair
-from regard.data.tagged import open_tagged
+from regard.data.special_tokens import EOS
+from regard.data.tagged_corpora import open_tagged
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers, Words, kinds, train_tokenizers
-from regard.data.vocabulary import EOS
 from regard.errors import DataError
 
 CORPUS = open_corpus(("phrasebook:150",))
@@ -35,7 +35,7 @@ def linked(*links, possible=()):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(packing, "AT_ONCE", 64)
+    monkeypatch.setattr(parallel_tokenization, "AT_ONCE", 64)
 
 
 def naive_links(pair, source_words, target_words):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.captioned import CaptionedImages, RegionFeatures, read_captions
-from regard.data.fashion import DEBIAN, LABELS, FashionMnist
-from regard.data.lines import open_lines
+from regard.data.caption_files import CaptionedImages, RegionFeatures, read_captions
+from regard.data.fashion_mnist import DEBIAN, LABELS, FashionMnist
+from regard.data.line_files import open_lines
 from regard.data.pictures import PARTS, ScenePictures, needed_by, open_pictures
-from regard.data.regions import Regions
+from regard.data.region_features import Regions
 from regard.data.scenes import scene
 from regard.errors import DataError
 from regard.presets.vision import vision, visions
@@ -213,7 +213,7 @@ def test_fashion_is_read_as_it_was_written(here, packed):
 
 
 def test_fashion_is_found_where_debian_puts_it(here, monkeypatch):
-    monkeypatch.setattr("regard.data.fashion.DEBIAN", here / "debian")
+    monkeypatch.setattr("regard.data.fashion_mnist.DEBIAN", here / "debian")
     assert refused(open_pictures, ["fashion-mnist"]).startswith(f"{here / 'debian'} has no train-images-idx3-ubyte.gz.")
     write_fashion(here / "debian")
     assert len(open_pictures(["fashion-mnist"], "all")) == 24
@@ -451,11 +451,11 @@ def test_fashion_of_debian():
 
 
 def test_many_scenes_are_painted_by_several_processes_alike(monkeypatch):
-    from regard.data import painters
+    from regard.data import scene_painting_workers
 
     alone = open_pictures(("scenes:valid:70",), pixels=33)
-    monkeypatch.setattr(painters, "ALONE", 69)
-    monkeypatch.setattr(painters, "cores", lambda: 2)
+    monkeypatch.setattr(scene_painting_workers, "ALONE", 69)
+    monkeypatch.setattr(scene_painting_workers, "cores", lambda: 2)
     many = open_pictures(("scenes:valid:70",), pixels=33)
     assert np.array_equal(many.images(range(2, 70)), alone.images(range(2, 70)))
     assert [*many.every("captions")] == [*alone.every("captions")]

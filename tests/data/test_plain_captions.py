@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.captioned import plainly
+from regard.data.caption_files import plainly
 from regard.data.pictures import open_pictures
 from regard.errors import DataError
 from regard.viz.png import png

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from regard.config import TokenizerConfig
 from regard.data.batching import BatchOrder, few_shape, make_batch, rounded
-from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
 from regard.data.pair import Pair
-from regard.data.resampling import WAYS, Resampled
-from regard.data.tagged import open_tagged
+from regard.data.special_tokens import EOS
+from regard.data.subword_resampling import WAYS, Resampled
+from regard.data.tagged_corpora import open_tagged
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import BytePairs, Unigram, train_tokenizers
-from regard.data.tokenizers.sampling import DroppedMerges
-from regard.data.vocabulary import EOS
+from regard.data.tokenizers.subword_sampling import DroppedMerges
 from regard.errors import ConfigError
 
 KINDS = {"bpe": (BytePairs, 0.3), "unigram": (Unigram, 0.2)}

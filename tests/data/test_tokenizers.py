@@ -14,8 +14,8 @@ from regard.config import TokenizerConfig
 from regard.data import tokenizers
 from regard.data.corpus import open_corpus
 from regard.data.pair import Pair
+from regard.data.special_tokens import BOS, EOS, MARKS, PAD, UNK
 from regard.data.tokenizers import Spelled, Tokenizers, kinds, train_tokenizers
-from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
 from regard.errors import ConfigError, DataError, ModelError
 
 SUBWORDS = ["bpe", "unigram"]
@@ -186,7 +186,7 @@ class TestSpelled:
         assert [len(own.encode(text)) for text in ("y" * 65, "z" * 64)] == [65, 1]
 
     def test_characters_of_forgotten_words_are_known(self, monkeypatch):
-        monkeypatch.setattr("regard.data.tokenizers.spelled.MOST_COUNTED", 10)
+        monkeypatch.setattr("regard.data.tokenizers.spelled_words.MOST_COUNTED", 10)
         own = Spelled.train([f"often {chr(0x4E00 + number)}" for number in range(50)], 99)
         assert UNK not in own.encode("often " + "".join(chr(0x4E00 + number) for number in range(50)))
         assert len(own.encode("often")) == 1
@@ -244,7 +244,7 @@ class TestTraining:
         assert tokenizer.pieces(range(7)) == [*MARKS, "a", "b", "c"]
 
     def test_rare_words_are_forgotten_before_memory_is_full(self, monkeypatch):
-        monkeypatch.setattr("regard.data.tokenizers.plain.MOST_COUNTED", 10)
+        monkeypatch.setattr("regard.data.tokenizers.characters_and_words.MOST_COUNTED", 10)
         corpus = [Pair(f"often word{i}", f"often term{i}") for i in range(50)]
         assert trained("words", vocabulary=5, corpus=corpus).source.pieces([4]) == ["often"]
 

@@ -23,7 +23,7 @@ from regard.decoding.search import search
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
 
-from .test_posterior import as_written, read
+from .test_posterior_attention import as_written, read
 from .test_translator import MODEL, SOURCE, TEXTS, make, same, write_folder
 from .toy_decoders import BOS, EOS, Oracle, reread, sentences
 

@@ -12,7 +12,7 @@ from regard.config import (
     ImageConfig,
     ModelConfig,
 )
-from regard.data.labels import Labels
+from regard.data.class_labels import Labels
 from regard.decoding.finder import Finder
 from regard.vision.build import build_detector
 

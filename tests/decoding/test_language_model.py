@@ -9,10 +9,10 @@ import torch
 
 from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
 from regard.data.pair import Pair
+from regard.data.special_tokens import EOS
 from regard.data.tokenizers import Tokenizers
-from regard.data.vocabulary import EOS
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.look_back import look_back
+from regard.decoding.language_model_attention import look_back
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
 from regard.evaluation.evaluate import evaluate

@@ -9,18 +9,18 @@ import torch
 from safetensors.torch import save_file
 
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, DecodingConfig, EncoderConfig, ModelConfig
+from regard.config_io import to_toml
 from regard.data.pair import Pair
+from regard.data.special_tokens import EOS, UNK
 from regard.data.tokenizers import Characters, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs, Unigram
-from regard.data.vocabulary import EOS, UNK
-from regard.decoding.batches import batches
-from regard.decoding.folders import find_device
+from regard.decoding.batching import batches
+from regard.decoding.model_loading import find_device
 from regard.decoding.translation import replace_unknown
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.build import build_model
-from regard.models.store import weights_of
-from regard.settings import to_toml
+from regard.models.model_folder import weights_of
 from regard.viz.trace import AttentionTrace
 
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from regard.data.pair import Alignment
 from regard.errors import ConfigError, DataError, DisplayError
-from regard.evaluation.alignment import Reading, alignment_error_rate, links
-from regard.evaluation.edits import distance, error_rates, exact_match
-from regard.evaluation.overlap import bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
-from regard.evaluation.pointing import ScenePointing
+from regard.evaluation.alignment_error_rate import Reading, alignment_error_rate, links
+from regard.evaluation.bleu_chrf import bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
+from regard.evaluation.error_rates import distance, error_rates, exact_match
+from regard.evaluation.pointing_game import ScenePointing
 
 from .traces import trace_of
 

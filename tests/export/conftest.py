@@ -6,12 +6,12 @@ import jaxtyping
 import pytest
 
 from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig
-from regard.data.labels import Labels
+from regard.config_io import override
+from regard.data.class_labels import Labels
 from regard.data.pictures import Asked
-from regard.data.questions import AskedWords
+from regard.data.question_vocabulary import AskedWords
 from regard.data.tokenizers import Tokenizers, Words
 from regard.presets.vision import visions
-from regard.settings import override
 
 pytest.importorskip("onnxruntime", reason="pip install 'regard[export]'")
 pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
@@ -69,7 +69,7 @@ def folders(tmp_path_factory, make_folder):
 @pytest.fixture(scope="session")
 def export():
     """Export a model without checks of shapes, which would make torch take the sizes of examples for the only ones."""
-    from regard.export.model import export_model
+    from regard.export.export_model import export_model
 
     def run(*args, **settings):
         jaxtyping.config.update("jaxtyping_disable", True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from regard.data.images import read_image
+from regard.data.image_files import read_image
 from regard.data.pictures import in_channels
 from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs

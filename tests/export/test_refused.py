@@ -47,7 +47,7 @@ def test_an_old_export_is_replaced_only_by_one_that_is_right(folders, export, tm
     out = tmp_path / "out"
     out.mkdir()
     (out / "export.json").write_text("old")
-    monkeypatch.setattr("regard.export.check.MOST", -1.0)
+    monkeypatch.setattr("regard.export.verification.MOST", -1.0)
     said = refused(ModelError, export, folders["classify"], out, overwrite=True)
     assert said.startswith("What was exported is wrong: onnxruntime and torch differ by ")
     assert said.endswith(" Nothing was written.")
@@ -59,7 +59,7 @@ def test_a_full_disk_is_told_with_the_name_of_what_was_written(folders, export, 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("regard.export.model._save", full)
+    monkeypatch.setattr("regard.export.export_model._save", full)
     with pytest.raises(OSError, match="No space left") as raised:
         export(folders["classify"], tmp_path / "out")
     assert raised.value.filename == str(tmp_path / "out")
@@ -94,7 +94,7 @@ def test_a_package_that_is_missing(folders, tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 0.6])
 def test_a_number_that_is_wrong_or_none_is_far_off(wrong):
     pytest.importorskip("onnxruntime")
-    from regard.export.check import MOST, _difference
+    from regard.export.verification import MOST, _difference
 
     right = torch.tensor([0.5, -np.inf, 9.0])
     assert _difference(right.numpy(), right) == 0.0

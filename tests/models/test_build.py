@@ -8,7 +8,7 @@ import torch
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
-from regard.models.store import learned
+from regard.models.model_folder import learned
 
 W = 29
 

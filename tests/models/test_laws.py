@@ -18,17 +18,17 @@ from regard.attention.positions import Rotary, positions
 from regard.attention.score import Cosine
 from regard.config import AttentionConfig, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
-from regard.layers.cells import cells
 from regard.layers.readout import readouts
+from regard.layers.rnn_cells import cells
 from regard.masks import from_lengths, reversal
 from regard.models.build import build_model
-from regard.models.pointer import Pointer, PointerState
+from regard.models.pointer_generator import Pointer, PointerState
 from regard.models.registries import decoders, encoders
 from regard.models.seq2seq import Seq2Seq
-from regard.models.tape import TapeAttention
+from regard.models.tape_attention import TapeAttention
 from regard.models.transformer import TransformerDecoder, TransformerState
 from regard.presets import preset, presets
-from regard.training.checks import check
+from regard.training.setting_checks import check
 
 B, S, T, W = 3, 7, 5, 29
 LENGTHS = torch.tensor([7, 4, 2])
@@ -291,7 +291,7 @@ def test_stepping_equals_teaching(model, batch, encoded, found):
 
 
 def test_teaching_learns_what_stepping_learns(model, settings, batch):
-    """Gradients too: within a run over many steps they are made in another way (`regard.loops`), of steps plainly."""
+    """Gradients too: a loop over many steps (`regard.step_loop`) computes them in another way than single steps do."""
     if settings.decoder.kind == TRANSFORMER:
         pytest.skip("has no loop over its steps")
     source, mask, tokens = batch

@@ -17,7 +17,7 @@ from regard.attention.positions import positions
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.models.build import build_model
-from regard.models.encoder import pack
+from regard.models.recurrent_encoder import pack
 from regard.models.registries import decoders
 from regard.presets import preset
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from launches import Kernels
-from regard import loops
+from regard import step_loop
 from regard.attention import fused
-from regard.layers import gates
-from regard.layers.cells import CellState, cells
+from regard.config_io import override
+from regard.layers import rnn_gates
+from regard.layers.rnn_cells import CellState, cells
 from regard.masks import masked_softmax
 from regard.models.build import build_model
 from regard.presets import preset
-from regard.settings import override
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 gpu = pytest.mark.gpu
@@ -82,7 +82,7 @@ def device(monkeypatch):
 
         small = {"fits": launch.Tile(4, 8, 4), "see": launch.Tile(16, 16, 4), "ask_back": launch.Tile(16, 8, 4)}
         monkeypatch.setattr(launch, "TILES", {**launch.TILES, **small, "grad_keys": launch.Tile(16, 32, 4)})
-        monkeypatch.setattr(gates, "WIDE", 8)
+        monkeypatch.setattr(rnn_gates, "WIDE", 8)
     return torch.device("cpu" if INTERPRETED else "cuda")
 
 
@@ -92,8 +92,8 @@ def plainly(monkeypatch):
 
     def switch():
         monkeypatch.setattr(fused, "runs_kernels", lambda device: False)
-        monkeypatch.setattr(gates, "runs_kernels", lambda device: False)
-        monkeypatch.setattr(loops, "runs_kernels", lambda device: False)
+        monkeypatch.setattr(rnn_gates, "runs_kernels", lambda device: False)
+        monkeypatch.setattr(step_loop, "runs_kernels", lambda device: False)
 
     return switch
 
@@ -223,7 +223,7 @@ def test_what_is_padding_is_not_looked_at(device, bent):
         hidden = [torch.tanh(query + keys) * vectors[:, None] if bent else query * keys for query in queries]
         return [masked_softmax(one.sum(dim=-1)[:, :, None], mask[:, None, None]) @ values for one in hidden]
 
-    with loops.looping(2, keys, values):
+    with step_loop.looping(2, keys, values):
         ours = [fused.step(query, keys, values, mask, vectors if bent else None) for query in queries]
     exact = [one.detach().double().requires_grad_() for one in given]
     right = plain(*exact)
@@ -248,7 +248,7 @@ def test_gates_are_the_plain_ones(device, plainly, kind, large):
     def found(number):
         entering = [part.to(number).requires_grad_() for part in given]
         inputs, state = entering[0] * large, CellState(*entering[1:])
-        with loops.looping(T):
+        with step_loop.looping(T):
             for _ in range(2):
                 state = cell.to(number)(inputs, state)
         total = state.hidden.sin().sum() + (0 if state.memory is None else state.memory.cos().sum())
@@ -270,18 +270,18 @@ def test_maps_of_the_same_input_are_one_product(device):
     def found():
         state, total, kinds = first, 0.0, []
         for _ in range(T):
-            one = loops.linear(state[:, None], weights[0])[:, 0]
-            two = loops.linear(state, weights[1], bias)
+            one = step_loop.linear(state[:, None], weights[0])[:, 0]
+            two = step_loop.linear(state, weights[1], bias)
             kinds.append(one.grad_fn.next_functions[0][0] is two.grad_fn)
             state = torch.cat([one, two], dim=-1)[:, 1:7].tanh()
             total = total + state.sum()
         return kinds, torch.autograd.grad(total, [*weights, bias, first])
 
     _, right = found()
-    with loops.looping(T):
+    with step_loop.looping(T):
         _, ours = found()
         (together,) = [
-            one for one in loops._current.get()._shared.values() if isinstance(one._waiting, loops._Together)
+            one for one in step_loop._current.get()._shared.values() if isinstance(one._waiting, step_loop._Together)
         ]
         assert together._steps == T - 1
     check(ours, right, 1e-5)
@@ -296,13 +296,13 @@ def test_maps_that_read_the_same_by_chance_part_again(device):
     def found():
         low, high, total = zero, zero, 0.0
         for _ in range(T):
-            low = (loops.linear(low, weights[0]) + 0.3).tanh()
-            high = (loops.linear(high, weights[1]) + low).tanh()
+            low = (step_loop.linear(low, weights[0]) + 0.3).tanh()
+            high = (step_loop.linear(high, weights[1]) + low).tanh()
             total = total + high.sum()
         return torch.autograd.grad(total, [*weights, zero])
 
     right = found()
-    with loops.looping(T):
+    with step_loop.looping(T):
         ours = found()
     check(ours, right, 1e-5)
 

@@ -14,8 +14,8 @@ from regard.masks import from_lengths
 from regard.models.build import build_model
 from regard.models.transformer_layer import DecoderLayer, EncoderLayer
 from regard.presets import preset
-from regard.training.checks import check
 from regard.training.optimizer import optimizers
+from regard.training.setting_checks import check
 
 B, S, T, W = 3, 7, 5, 29
 D, HEADS, HEAD, FF = 22, 2, 11, 17

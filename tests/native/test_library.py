@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from regard.config_io import override
 from regard.data.tokenizers import Tokenizers, Words
 from regard.decoding.translator import Translator
 from regard.models.build import build_model
 from regard.native import library as module
 from regard.native.library import Library, library
 from regard.presets import preset
-from regard.settings import override
 
 NO_COMPILER = "no C++ compiler (c++-that-is-not-there): decoding takes longer"
 

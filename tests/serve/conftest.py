@@ -6,14 +6,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
-from regard.data.labels import Labels
+from regard.config_io import override
+from regard.data.class_labels import Labels
 from regard.data.pictures import Asked
-from regard.data.questions import AskedWords
+from regard.data.question_vocabulary import AskedWords
 from regard.data.tokenizers import Tokenizers, Words
 from regard.presets.vision import visions
 from regard.serve.app import make_app
-from regard.serve.models import open_models
-from regard.settings import override
+from regard.serve.served_models import open_models
 
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])

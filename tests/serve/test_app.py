@@ -11,8 +11,8 @@ import urllib.request
 import pytest
 
 from regard.errors import ConfigError, ModelError
-from regard.serve.models import open_models
-from regard.serve.run import open_socket
+from regard.serve.served_models import open_models
+from regard.serve.server import open_socket
 
 
 def test_models_are_listed_with_what_they_do(client, models):

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from regard.data.images import decode_image
+from regard.data.image_files import decode_image
 from regard.data.scenes import scene
 from regard.serve.app import make_app
-from regard.serve.limits import Limits
+from regard.serve.request_limits import Limits
 from regard.viz.png import png
 from regard.viz.trace import AttentionTrace
 
@@ -90,7 +90,7 @@ def test_a_scene_is_seen_as_the_same_picture_sent(client, models, task):
 @pytest.mark.parametrize("task", PATHS)
 def test_what_the_page_shows_is_escaped_and_holds_the_picture(client, task):
     view = seen(client, task, view=True)["view"]
-    assert view.startswith('<section class="scrubber overlay">')
+    assert view.startswith('<section class="stepper overlay">')
     assert "<b>bag" not in view
     assert view.count("data:image/png;base64,") == 1
 

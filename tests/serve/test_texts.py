@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.serve.app import make_app
-from regard.serve.limits import Limits
+from regard.serve.request_limits import Limits
 from regard.viz.trace import AttentionTrace
 
 TEXTS = ["the red dress", "a cat", "", "the old cat is red and the dress is old", " \t ", "dress", "a zebra is old"]
@@ -55,7 +55,7 @@ def test_a_language_model_continues(client, folders):
     expected = regard.load(folders["continue"]).translate(["la robe", ""])
     found = asked(client, texts=["la robe", ""], model="continue", view=True)["translations"]
     assert [each["text"] for each in found] == [each.text for each in expected]
-    assert 'class="scrubber trace blind"' in found[0]["view"]
+    assert 'class="stepper trace blind"' in found[0]["view"]
 
 
 def test_clients_that_come_together_get_their_own_answers(models, folders):

@@ -7,10 +7,10 @@ import pytest
 from tiny_run import MODEL, Killed, Listener, contents, killed, train
 
 from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
-from regard.data.cache import TokenCache
+from regard.config_io import assign
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError, TrainingError
-from regard.settings import assign
 
 MIXED = DataConfig(mixed=("a.tsv*1.3", "b.en,b.de*0.4"), held_out=6)
 TAGGED = DataConfig(tagged=("x=a.tsv*2", "y=b.en,b.de"), held_out=6)

@@ -9,14 +9,14 @@ from safetensors.torch import load_file
 from tiny_run import MODEL, Killed, Listener, changed, contents, killed
 
 from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
+from regard.config_io import override, read_toml
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError, RegardError, TrainingError
-from regard.settings import override, read_toml
-from regard.training import loop
+from regard.training import train_model
 from regard.training.finetune import configuration_of
-from regard.training.loop import train
+from regard.training.train_model import train
 
 WEIGHTS = "model.safetensors"
 
@@ -116,11 +116,11 @@ def test_resuming_needs_no_old_folder(tmp_path, material, config, step, reached)
 
 
 def test_a_run_killed_before_it_began_starts_from_the_model_again(tmp_path, material, config, monkeypatch):
-    real = loop.open_material
-    monkeypatch.setattr(loop, "open_material", lambda *given: (real(*given), killed()))
+    real = train_model.open_material
+    monkeypatch.setattr(train_model, "open_material", lambda *given: (real(*given), killed()))
     with pytest.raises(Killed):
         train(config, tmp_path / "part", reporter=Listener())
-    monkeypatch.setattr(loop, "open_material", real)
+    monkeypatch.setattr(train_model, "open_material", real)
     train(config, tmp_path / "part", resume=True, reporter=Listener())
     train(config, tmp_path / "whole", reporter=Listener())
     assert (tmp_path / "part" / WEIGHTS).read_bytes() == (tmp_path / "whole" / WEIGHTS).read_bytes()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.training import fused_loss
-from regard.training.auxiliary import disagreement
+from regard.training.auxiliary_losses import disagreement
 from regard.training.fused_loss import Wanted, output_loss, plain_rows
 from regard.training.loss import cross_entropy
 

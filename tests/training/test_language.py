@@ -11,7 +11,7 @@ from regard.config import Config, DataConfig, DecoderConfig, EncoderConfig, Mode
 from regard.data.pair import Pair
 from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.training.loop import train
+from regard.training.train_model import train
 
 LANGUAGE = ModelConfig(
     embedding=8,

@@ -10,17 +10,17 @@ import torch
 from tiny_run import Killed, Listener, contents, killed, train
 
 from regard.config import Config
+from regard.config_io import override, read_toml
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import open_pictures
-from regard.decoding.folders import open_pictured, sizes_of
+from regard.decoding.model_loading import open_pictured, sizes_of
 from regard.decoding.narrator import Narrator
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
-from regard.settings import override, read_toml
-from regard.training import loop
-from regard.training.averaging import set_weights
+from regard.training import train_model
 from regard.training.classes import moved
 from regard.training.finetune import configuration_of, read_start
+from regard.training.weight_averaging import set_weights
 from regard.vision.build import build
 
 SMALL = (
@@ -67,7 +67,7 @@ def clothes(tmp_path):
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch):
-    monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
+    monkeypatch.setattr(train_model, "_draw_curve", lambda folder: None)
 
 
 @pytest.mark.parametrize("name", ["xu2015-soft-small", "xu2015-hard-small", "captioner-small"])

@@ -13,13 +13,13 @@ from tiny_run import Killed, Listener, changed, contents, install, killed, setti
 
 from regard.compare.variants import read_request, resolve
 from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
+from regard.config_io import override
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.presets import presets
 from regard.presets.vision import any_preset, visions
-from regard.settings import override
-from regard.training import checks, loop
-from regard.training.checks import check
+from regard.training import setting_checks, train_model
 from regard.training.resume import locked
+from regard.training.setting_checks import check
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 TRANSFORMER = (
@@ -96,7 +96,7 @@ def test_resume_and_overwrite(begun):
 
 def test_a_target_that_cannot_be_written(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(loop, "open_sources", lambda *given: opened.append(given))
+    monkeypatch.setattr(train_model, "open_sources", lambda *given: opened.append(given))
     (tmp_path / "file").write_text("")
     inside = tmp_path / "file" / "run"
     assert refusal(TrainingError, settings(), tmp_path / "file") == (
@@ -188,14 +188,14 @@ def test_bad_data_leaves_nothing_behind(tmp_path, monkeypatch):
         (folder / "source.model").write_text("half a tokenizer")
         raise DataError("train.de:3: empty.")
 
-    monkeypatch.setattr(loop, "open_material", bad)
+    monkeypatch.setattr(train_model, "open_material", bad)
     assert refusal(DataError, settings(), tmp_path / "run") == "train.de:3: empty."
     assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
     config = settings()
-    real, calls = loop.Trainer._gradient, []
+    real, calls = train.Trainer._gradient, []
 
     def diverging(trainer, batches, ratio):
         calls.append(1)
@@ -205,7 +205,7 @@ def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
     whole = tmp_path / "whole"
     train(changed(config, steps=4), whole)
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Trainer, "_gradient", diverging)
+        patch.setattr(train.Trainer, "_gradient", diverging)
         assert refusal(TrainingError, config, tmp_path / "run") == (
             "The loss is not finite at step 6 (epoch 2), so training stopped. The last good checkpoint, of step 4, is "
             "kept: go on from it with --resume and a lower training.learning_rate or training.clip."
@@ -472,7 +472,7 @@ def test_a_run_that_began_with_a_setting_without_effect_goes_on(tmp_path, monkey
     """As earlier versions let it begin, and as it could not without."""
     config = settings(epochs=1, weight_decay=0.1)
     with monkeypatch.context() as patch:
-        patch.setattr(checks, "_check_effects", lambda config: None)
+        patch.setattr(setting_checks, "_check_effects", lambda config: None)
         with pytest.raises(Killed):
             train(config, tmp_path / "run", reporter=Listener(3, killed))
     assert train(config, tmp_path / "run", resume=True).steps == 3

@@ -11,8 +11,8 @@ from regard.data.corpus import open_corpus
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.presets.vision import any_preset
-from regard.training.checks import check
-from regard.training.loop import train
+from regard.training.setting_checks import check
+from regard.training.train_model import train
 
 MODEL = ModelConfig(
     embedding=8,
@@ -33,7 +33,7 @@ def config(monkeypatch, tmp_path):
     rows = [f"{text}\t{text.upper()}\n" for text in texts]
     (tmp_path / "train.tsv").write_text("".join(rows[:40]))
     (tmp_path / "valid.tsv").write_text("".join(rows[40:]))
-    monkeypatch.setattr("regard.training.loop._draw_curve", lambda folder: None)
+    monkeypatch.setattr("regard.training.train_model._draw_curve", lambda folder: None)
     return Config(
         data=DataConfig((str(tmp_path / "train.tsv"),), (str(tmp_path / "valid.tsv"),), max_length=40),
         tokenizer=TokenizerConfig(vocabulary=330, sampling=0.3),

@@ -13,11 +13,11 @@ import torch
 from tiny_run import HARD, LOOKING, MODEL, PLAIN, Killed, Listener, changed, contents, install, killed, settings, train
 
 from regard.config import TrainingConfig
-from regard.settings import read_toml, to_toml
-from regard.training import checks, loop
+from regard.config_io import read_toml, to_toml
+from regard.training import setting_checks, train_model
 from regard.training.checkpoint import Name, Saved
-from regard.training.place import Place, Score
 from regard.training.resume import drawn_in_few_shapes
+from regard.training.run_state import Place, Score
 
 STEPS = 9
 
@@ -227,11 +227,11 @@ def test_tf32_is_float32_without_a_gpu(tmp_path):
 
 @pytest.mark.parametrize("native", [True, False])
 def test_auto_is_what_the_cpu_multiplies_in_and_stays_that_elsewhere(tmp_path, monkeypatch, native):
-    monkeypatch.setattr(checks, "multiplies_bfloat16", lambda: native)
+    monkeypatch.setattr(setting_checks, "multiplies_bfloat16", lambda: native)
     config = settings(precision="auto", epochs=1)
     with pytest.raises(Killed):
         train(config, tmp_path / "part", reporter=Listener(3, killed))
-    monkeypatch.setattr(checks, "multiplies_bfloat16", lambda: not native)  # it goes on on another machine
+    monkeypatch.setattr(setting_checks, "multiplies_bfloat16", lambda: not native)  # it goes on on another machine
     train(config, tmp_path / "part", resume=True)
     found = "bfloat16" if native else "float32"
     assert read_toml(tmp_path / "part/config.toml").training.precision == found
@@ -246,7 +246,7 @@ def test_auto_is_tf32_on_a_gpu_that_multiplies_so(monkeypatch, version, capabili
     monkeypatch.setattr(torch.version, "hip", version)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert TrainingConfig().precision == "auto"
-    assert checks.settled(settings(), torch.device("cuda")).training.precision == found
+    assert setting_checks.settled(settings(), torch.device("cuda")).training.precision == found
 
 
 def test_bfloat16_resumes_too(tmp_path):
@@ -269,8 +269,8 @@ def by_device(monkeypatch):
 
         return None, replace(tiny_run.MATERIAL, order=order, decoding=config.decoding)
 
-    monkeypatch.setattr(loop, "open_material", opened)
-    return lambda gpu: monkeypatch.setattr(loop, "records_steps", lambda config, device: gpu)
+    monkeypatch.setattr(train_model, "open_material", opened)
+    return lambda gpu: monkeypatch.setattr(train_model, "records_steps", lambda config, device: gpu)
 
 
 @pytest.mark.parametrize("gpu", [True, False])

@@ -9,14 +9,14 @@ import torch
 from tiny_run import Killed, Listener, contents, killed, train
 
 from regard.config import Config
+from regard.config_io import override, read_toml
 from regard.data.pictures import open_pictures
-from regard.data.questions import AskedWords
+from regard.data.question_vocabulary import AskedWords
 from regard.decoding.finder import Finder
 from regard.decoding.respondent import Respondent
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
-from regard.settings import override, read_toml
-from regard.training import loop
+from regard.training import train_model
 from regard.training.answers import open_answers
 from regard.training.captions import open_picture_sources
 from regard.training.objects import objects_of
@@ -40,7 +40,7 @@ def tiny(name: str, *changes: str, data: str = "scenes:12", valid: str = "scenes
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch):
-    monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
+    monkeypatch.setattr(train_model, "_draw_curve", lambda folder: None)
 
 
 def told(folder) -> tuple[list[dict], list[dict]]:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from regard.config import Config, TokenizerConfig
+from regard.config_io import override
 from regard.data.batching import twice
 from regard.data.picture_cache import Captions
 from regard.data.pictures import ScenePictures
 from regard.data.tokenizers import train_tokenizers
 from regard.presets.vision import any_preset
-from regard.settings import override
 from regard.training.captions import _cached
 from regard.training.loss import read
 from regard.training.objective import Objective

@@ -14,10 +14,10 @@ from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError, TrainingError
 from regard.models.build import build_model
-from regard.models.store import load_weights, open_folder
-from regard.training import loop, resume
-from regard.training.checks import settled
-from regard.training.loop import train
+from regard.models.model_folder import load_weights, open_folder
+from regard.training import resume, train_model
+from regard.training.setting_checks import settled
+from regard.training.train_model import train
 
 TRAINING = TrainingConfig(
     epochs=2, batch_tokens=60, log_every=3, save_every=4, device="cpu", average="ema", label_smoothing=0.1
@@ -125,7 +125,7 @@ def test_a_run_is_replaced_only_when_the_other_can_begin(tmp_path, config, monke
     before = contents(run)
 
     def fails(why):
-        monkeypatch.setattr(loop, "_model", Mock(side_effect=why))
+        monkeypatch.setattr(train_model, "_model", Mock(side_effect=why))
         with pytest.raises(why):
             train(other, run, overwrite=True, reporter=Listener())
 

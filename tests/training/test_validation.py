@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from tiny_run import settings
 
 from regard.config import DataConfig, DecodingConfig, TokenizerConfig
-from regard.data.cache import TokenCache
 from regard.data.corpus import open_corpus
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
-from regard.evaluation.overlap import has_four_tokens
-from regard.training.material import Sources, open_material
-from regard.training.place import deciding
+from regard.evaluation.bleu_chrf import has_four_tokens
 from regard.training.progress import Silent
+from regard.training.run_state import deciding
+from regard.training.training_data import Sources, open_material
 from regard.training.validation import Validation
 
 

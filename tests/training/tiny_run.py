@@ -19,11 +19,11 @@ from regard.config import (
 )
 from regard.data.batching import Batch
 from regard.models.build import build_model
-from regard.training import loop
+from regard.training import train_model
 from regard.training.loss import batch_loss
-from regard.training.material import Material, Sources
 from regard.training.progress import UNITS, Silent
 from regard.training.trainer import seed_from
+from regard.training.training_data import Material, Sources
 
 WORDS = 30
 TIMINGS = ("seconds", *(f"{unit}_per_second" for unit in ("steps", *UNITS)))
@@ -97,10 +97,12 @@ def tiny_model(config, tokenizers, device):
 
 def install(monkeypatch, material=MATERIAL):
     """Let `train` use the tiny corpus and model."""
-    monkeypatch.setattr(loop, "open_sources", lambda config, resumed: Sources(None, None, ()))
-    monkeypatch.setattr(loop, "open_material", lambda config, *_: (None, replace(material, decoding=config.decoding)))
-    monkeypatch.setattr(loop, "_model", tiny_model)
-    monkeypatch.setattr(loop, "_draw_curve", lambda folder: None)
+    monkeypatch.setattr(train_model, "open_sources", lambda config, resumed: Sources(None, None, ()))
+    monkeypatch.setattr(
+        train_model, "open_material", lambda config, *_: (None, replace(material, decoding=config.decoding))
+    )
+    monkeypatch.setattr(train_model, "_model", tiny_model)
+    monkeypatch.setattr(train_model, "_draw_curve", lambda folder: None)
 
 
 class Listener(Silent):
@@ -131,7 +133,7 @@ def killed():
 
 
 def train(config, folder, **options):
-    return loop.train(config, Path(folder), **{"reporter": Silent(), **options})
+    return train_model.train(config, Path(folder), **{"reporter": Silent(), **options})
 
 
 def contents(folder):

@@ -11,8 +11,8 @@ from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid
 from regard.training.answers import draw_order
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Question, QuestionSet
+from regard.vision.questions.question_words import QuestionWords
 from regard.vision.questions.scoring import question_loss
-from regard.vision.questions.words import QuestionWords
 
 LEAST = 0.1
 """How much of a cell a thing must cover to lie in it."""

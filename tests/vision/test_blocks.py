@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.models.looks import watched
-from regard.vision.base import Block
+from regard.models.attention_hooks import watched
 from regard.vision.blocks import BlockSizes, blocks, watched_blocks
+from regard.vision.blocks.base import Block
 from regard.vision.build import draw
 from regard.vision.convolution import BatchNorm, Convolutions, StandardisedConvolution
 from regard.vision.residual import ResidualUnit

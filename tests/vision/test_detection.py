@@ -10,9 +10,10 @@ import torch
 
 from regard.config import AttentionConfig, DecoderConfig, DetectionConfig, EncoderConfig, ImageConfig, ModelConfig
 from regard.data.scenes import generate
-from regard.data.scenes.things import SHAPES
+from regard.data.scenes.objects import SHAPES
 from regard.errors import ConfigError, DataError, ModelError
 from regard.vision.build import build_detector
+from regard.vision.detection.average_precision import average_precision, mask_overlap, precision_area
 from regard.vision.detection.batch import Gold, ObjectBatch, Objects, ObjectSet, pack
 from regard.vision.detection.boxes import area, from_corners, generalised_overlap, overlap, to_corners
 from regard.vision.detection.detector import Detector
@@ -20,7 +21,6 @@ from regard.vision.detection.losses import detection_loss, mask_losses, set_loss
 from regard.vision.detection.matching import assign, assign_all, matching_costs
 from regard.vision.detection.predict import Thing, detect
 from regard.vision.detection.queries import centers, queries
-from regard.vision.detection.scores import average_precision, mask_overlap, precision_area
 from regard.vision.detection.validation import validate
 from regard.vision.pixels import from_pixels
 

@@ -14,8 +14,8 @@ from regard.models.protocol import Encoder
 from regard.vision.blocks import blocks
 from regard.vision.build import build_classifier, draw
 from regard.vision.encoder import ImageEncoder
+from regard.vision.grid_positions import LearnedGrid, SinusoidalGrid, grids
 from regard.vision.pixels import from_pixels
-from regard.vision.positions import LearnedGrid, SinusoidalGrid, grids
 from regard.vision.stem import stems
 
 B, D = 2, 24

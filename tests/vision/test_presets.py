@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from regard.config import Config
+from regard.config_io import from_dict, to_dict
 from regard.presets.vision import vision, visions
-from regard.settings import from_dict, to_dict
 from regard.vision.blocks import blocks
 from regard.vision.build import build
 

@@ -16,7 +16,8 @@ from regard.models.protocol import Encoded
 from regard.vision.build import build_answerer
 from regard.vision.questions.base import Answerer, Asking, answerers
 from regard.vision.questions.batch import Question, QuestionSet
-from regard.vision.questions.gated import GatedTanhScore
+from regard.vision.questions.gated_tanh import GatedTanhScore
+from regard.vision.questions.question_words import ASK, PAD, UNKNOWN, QuestionWords
 from regard.vision.questions.scoring import (
     QuestionScores,
     astray,
@@ -27,7 +28,6 @@ from regard.vision.questions.scoring import (
     question_loss,
     score_questions,
 )
-from regard.vision.questions.words import ASK, PAD, UNKNOWN, QuestionWords
 
 B, N, T, S, C, D, E, Q, A, F, WORDS, ANSWERS = 2, 5, 4, 6, 3, 8, 10, 12, 7, 9, 17, 11
 HEADS = AttentionConfig("scaled-dot", heads=2, project=True)

@@ -8,8 +8,8 @@ from regard.config import AttentionConfig, EncoderConfig, ImageConfig, ModelConf
 from regard.data.scenes import ANSWERS, QUESTION_KINDS
 from regard.vision.build import build_answerer
 from regard.vision.questions.batch import QuestionBatch
+from regard.vision.questions.question_words import PAD
 from regard.vision.questions.scoring import blind_guess, score_questions
-from regard.vision.questions.words import PAD
 
 from .asking import scene_questions, train_questions
 

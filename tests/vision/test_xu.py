@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ImageConfig, ModelConfig
-from regard.native.plan import DecoderPlan, UnknownError
-from regard.training.auxiliary import doubly_stochastic_loss
+from regard.native.weight_layout import DecoderPlan, UnknownError
+from regard.training.auxiliary_losses import doubly_stochastic_loss
 from regard.vision.build import build_captioner
 
 D, E, N, A, R, W = 11, 7, 13, 5, 3, 17

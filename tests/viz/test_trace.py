@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from regard.errors import DisplayError
-from regard.viz.output import DisplayWarning
+from regard.viz.picture_files import DisplayWarning
 from regard.viz.trace import AttentionTrace
 
 from .fakes import dress, make_trace, recipes
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 
     path = tmp_path / "look.svg"
     path.write_text("old")
-    monkeypatch.setattr("regard.viz.output.write_atomically", full)
+    monkeypatch.setattr("regard.viz.picture_files.write_atomically", full)
     with pytest.raises(DisplayError, match=f"^{re.escape(f'Cannot write {path}: No space left on device.')}$"):
         dress().save(path)
     assert path.read_text() == "old"
@@ -171,7 +171,7 @@ def test_a_trace_broken_by_hand_is_refused(tmp_path):
 
 
 def test_notes_are_returned_and_warned_of_unless_quiet(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.viz.picture.save_picture", lambda *_, **__: ["Mind the gap."])
+    monkeypatch.setattr("regard.viz.heatmap_picture.save_picture", lambda *_, **__: ["Mind the gap."])
     with pytest.warns(DisplayWarning, match=r"^Mind the gap\.$"):
         assert dress().save(tmp_path / "look.png") == ["Mind the gap."]
     with warnings.catch_warnings():

@@ -81,7 +81,7 @@ def test_the_same_trace_gives_the_same_page(tmp_path):
 
 def test_without_attention_there_is_a_part_but_no_page():
     blind = AttentionTrace((), ("la", "</s>"), np.zeros((0, 1, 2, 0), np.float32), (-0.1, -0.2), -0.3)
-    assert 'class="scrubber trace blind"' in text_part(blind)
+    assert 'class="stepper trace blind"' in text_part(blind)
     with pytest.raises(DisplayError, match="This model has no attention"):
         text_page(blind)
     with pytest.raises(DisplayError, match="nothing was written"):

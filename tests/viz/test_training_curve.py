@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DisplayError
 from regard.viz import training_curve as curve
-from regard.viz.axes import fit, label
+from regard.viz.plot_axes import fit, label
 from regard.viz.training_curve import training_curve
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -21,19 +21,19 @@ from regard.attention.base import (
     Score,
     Window,
 )
-from regard.attention.blocks import lay_out, pick
+from regard.attention.block_sparse import lay_out, pick
 from regard.attention.focus.monotonic import Monotonic
 from regard.attention.focus.softmax import Softmax
-from regard.attention.heads import Heads, repeat
-from regard.attention.onward import go_on, pick_heads
+from regard.attention.monotonic_scan import go_on, pick_heads
+from regard.attention.multi_head import Heads, repeat
 from regard.attention.positions.base import Position
 from regard.attention.score.additive import HiddenLayer
 from regard.attention.score.dot import Dot
 from regard.attention.score.general import General
 from regard.attention.score.scaled_dot import ScaledDot
-from regard.loops import current, mixed
 from regard.masks import erase, exact, is_known
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
+from regard.step_loop import current, mixed
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
 """Positions of queries, and of the keys that each of them has scored."""
@@ -408,7 +408,7 @@ class Attention(nn.Module):
         )
 
     def _glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
-        from regard.attention.fused.glance_kernels import glance
+        from regard.attention.fused.inference_kernels import glance
 
         score, vectors, scale = self.score, None, 1.0
         if isinstance(score, HiddenLayer):

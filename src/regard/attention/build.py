@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention.attention import Attention, Parts
 from regard.attention.base import Reach, Score, Sizes, coverages, focuses, reaches, scores
-from regard.attention.heads import Heads
+from regard.attention.multi_head import Heads
 from regard.attention.positions import Position, PositionSizes, positions
 from regard.config import AttentionConfig
 from regard.errors import ConfigError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.image_inputs import read_asked
 from regard.cli.options import Device, Model, check_at_least
-from regard.cli.pictures import read_asked
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _no_image(given: Sequence[str]) -> list[str]:
 
 def _from_stdin() -> Iterator[list[str]]:
     """Yield questions as they come, a line each; empty lines ask nothing."""
-    from regard.decoding.lines import as_they_come
+    from regard.decoding.line_reader import as_they_come
 
     if sys.stdin.isatty():
         typer.echo("Type what to ask, a question a line; Ctrl-D ends.", err=True)

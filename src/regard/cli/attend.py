@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.looking import Look, check_files, show_trace
+from regard.cli.attention_output import Look, check_files, show_trace
+from regard.cli.image_inputs import Features
 from regard.cli.options import (
     Beam,
     Color,
@@ -19,7 +20,6 @@ from regard.cli.options import (
     search_options,
     wants_color,
 )
-from regard.cli.pictures import Features
 from regard.errors import ConfigError, DataError
 
 
@@ -89,7 +89,7 @@ def attend(
         if asked:
             raise ConfigError(f"--{asked[0]} is for a search, and with --target nothing is searched.")
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    from regard.models.store import open_folder
+    from regard.models.model_folder import open_folder
 
     if open_folder(model).model.image is not None:
         texts = {"target": target, "posterior": posterior, "prefix": prefix, "with": with_, "to": to}
@@ -136,7 +136,7 @@ def attend(
         for name, value in unused.items():
             if value:
                 raise ConfigError(f"--{name} is for models that read a source, and {model} holds a language model.")
-        from regard.decoding.look_back import look_back
+        from regard.decoding.language_model_attention import look_back
 
         show_trace(sentence, look_back(translator, sentence), out or [], look)
         return

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.looking import Look, check_files, show_trace, tell_written
+from regard.cli.attention_output import Look, check_files, show_trace, tell_written
+from regard.cli.image_inputs import read_shown
 from regard.cli.options import search_options
-from regard.cli.pictures import read_shown
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def attend_image(
     device: str = "auto",
 ) -> None:
     """Print and write where a model that reads pictures looks in one."""
-    from regard.models.store import open_folder
+    from regard.models.model_folder import open_folder
     from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE
 
     task = open_folder(model).model.task
@@ -47,7 +47,7 @@ def attend_image(
         _explain(Labeller.load(model, device), image, out, look)
         return
     from regard.decoding.narrator import Narrator
-    from regard.viz.overlay import ImageTrace
+    from regard.viz.image_trace import ImageTrace
     from regard.viz.trace import FORMS
 
     check_files(out, FORMS)
@@ -67,7 +67,7 @@ def attend_image(
 def _answer(model: Path, image: Path, question: str, out: Sequence[Path], look: Look, device: str) -> None:
     """Show where the words of a question look, and last all together: what the answer comes from."""
     from regard.decoding.respondent import Respondent
-    from regard.viz.overlay import ImageTrace
+    from regard.viz.image_trace import ImageTrace
 
     respondent = Respondent.load(model, device)
     pictures, shown = read_shown(respondent.config, image)
@@ -80,9 +80,9 @@ def _answer(model: Path, image: Path, question: str, out: Sequence[Path], look: 
 
 def _find(model: Path, image: Path, out: Sequence[Path], look: Look, device: str) -> None:
     """Show where the queries looked that found something."""
-    from regard.data.images import on_whole
+    from regard.data.image_files import on_whole
     from regard.decoding.finder import Finder
-    from regard.viz.overlay import ImageTrace
+    from regard.viz.image_trace import ImageTrace
 
     finder = Finder.load(model, device)
     pictures, shown = read_shown(finder.config, image)
@@ -97,8 +97,8 @@ def _find(model: Path, image: Path, out: Sequence[Path], look: Look, device: str
 
 def _explain(labeller: "Labeller", image: Path, out: Sequence[Path], look: Look) -> None:
     """Show Grad-CAM of the most probable classes and attention rollout, whichever the classifier has."""
-    from regard.vision.heatmaps import heat_maps
-    from regard.viz.overlay import ImageTrace
+    from regard.vision.class_heatmaps import heat_maps
+    from regard.viz.image_trace import ImageTrace
     from regard.viz.overlay_picture import save_maps
     from regard.viz.trace import PICTURES
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.image_inputs import Features, Skipped, read_asked
 from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
-from regard.cli.pictures import Features, Skipped, read_asked
 from regard.errors import DataError
 
 Images = Annotated[

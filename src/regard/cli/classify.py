@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.caption import Images
+from regard.cli.image_inputs import Skipped, read_asked
 from regard.cli.options import Device, Model, check_at_least
-from regard.cli.pictures import Skipped, read_asked
 from regard.errors import DataError
 
 

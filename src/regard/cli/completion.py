@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from regard.config_io import Setting, describe
 from regard.presets import presets
 from regard.presets.vision import visions
-from regard.settings import Setting, describe
 
 Choices = list[tuple[str, str]]
 

@@ -85,9 +85,9 @@ def data(
     if pictured:
         _show_pictures(parts, split, size, as_json, check)
         return
+    from regard.data.builtin_corpora import corpora
     from regard.data.corpus import open_corpus
-    from regard.data.embedded import corpora
-    from regard.data.writing import record, row
+    from regard.data.pair_formats import record, row
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
         parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes
@@ -128,16 +128,16 @@ def _checked(
     as_json: bool,
 ) -> str:
     """Check or clean texts, and say what was found."""
-    from regard.data import check_report, checks, cleaning
+    from regard.data import check_report, corpus_checks, corpus_cleaning
     from regard.data.corpus import open_corpus
 
     rules = None if drop is None else tuple(filter(None, (name.strip() for name in drop.split(","))))
-    options = checks.Options(rules, size, reverse)
+    options = corpus_checks.Options(rules, size, reverse)
     held_out = [open_corpus(parts.split(","), "valid") for parts in against]
     if clean is None:
-        checked = checks.check(corpus, held_out, options)
+        checked = corpus_checks.check(corpus, held_out, options)
         return _json(check_report.to_json(checked)) if as_json else check_report.report(checked)
-    cleaned = cleaning.clean(corpus, clean, held_out, options)
+    cleaned = corpus_cleaning.clean(corpus, clean, held_out, options)
     return _json(check_report.cleaned_to_json(cleaned)) if as_json else check_report.account(cleaned)
 
 
@@ -147,7 +147,7 @@ def _json(found: dict[str, Any]) -> str:
 
 def check_split(split: str | None, parts: Sequence[str]) -> None:
     """Refuse a part of what is taken whole."""
-    from regard.data.embedded import corpora
+    from regard.data.builtin_corpora import corpora
     from regard.data.pictures import held_out
 
     embedded = len(parts) == 1 and parts[0].partition(":")[0] in corpora
@@ -156,7 +156,7 @@ def check_split(split: str | None, parts: Sequence[str]) -> None:
 
 
 def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json: bool, check: bool) -> None:
-    from regard.data.regions import counted
+    from regard.data.region_features import counted
     from regard.data.scenes import export
 
     if out is not None:

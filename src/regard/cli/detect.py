@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from regard.cli.attention_output import check_files, tell_written
 from regard.cli.caption import Images
-from regard.cli.looking import check_files, tell_written
+from regard.cli.image_inputs import Skipped, read_asked
 from regard.cli.options import Device, Model, check_at_least
-from regard.cli.pictures import Skipped, read_asked
 from regard.errors import ConfigError, DataError, DisplayError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from regard.data.images import Box
+    from regard.data.image_files import Box
     from regard.vision.detection.predict import Thing
 
 
@@ -57,8 +57,8 @@ def detect(
         raise ConfigError(f"--least is {least}; it must be from 0 to 1.")
     if not images and not scene:
         raise DataError("There is nothing to look through: give image files, a folder of them, or --scene N.")
-    from regard.data.images import read_image
-    from regard.data.regions import counted
+    from regard.data.image_files import read_image
+    from regard.data.region_features import counted
     from regard.decoding.finder import Finder
     from regard.viz.trace import PICTURES
 
@@ -103,7 +103,7 @@ class _Seen(NamedTuple):
 
     def on_whole(self, box: "Box") -> "Box":
         """Turn a box in what was read into one of the whole picture."""
-        from regard.data.images import on_whole
+        from regard.data.image_files import on_whole
 
         return on_whole(box, self.read, (self.height, self.width))
 
@@ -115,8 +115,8 @@ class _Seen(NamedTuple):
 
     def write_masks(self, things: "Sequence[Thing]", start: Path) -> list[str]:
         """Write the pixels of each thing, in files whose names begin alike; return these."""
-        from regard.data.images import mask_on_whole
-        from regard.viz.output import write_output
+        from regard.data.image_files import mask_on_whole
+        from regard.viz.picture_files import write_output
         from regard.viz.png import png
 
         files = []
@@ -129,7 +129,7 @@ class _Seen(NamedTuple):
 
     def record(self, things: "Sequence[Thing]", files: Sequence[str]) -> dict[str, Any]:
         """Return what is printed of it as JSON; files are those of masks, if there are any."""
-        from regard.data.images import mask_on_whole
+        from regard.data.image_files import mask_on_whole
 
         whole = self.height, self.width
         told = [
@@ -176,7 +176,7 @@ def _painted(split: str, number: int) -> "NDArray[np.uint8]":
 
 def _draw(whole: "NDArray[np.uint8]", seen: _Seen, things: "Sequence[Thing]", out: Path) -> None:
     """Draw what was found over the whole picture."""
-    from regard.viz.boxes import Outlined, save_boxes
+    from regard.viz.bounding_boxes import Outlined, save_boxes
 
     square = seen.on_whole((0, 0, seen.read, seen.read))
     drawn = [Outlined(thing.name, thing.score, seen.on_whole(thing.box), thing.mask, square) for thing in things]

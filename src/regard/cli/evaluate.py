@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.attention_output import tell_written
 from regard.cli.data import check_split
-from regard.cli.looking import tell_written
 from regard.cli.options import (
     Batch,
     Beam,
@@ -36,7 +36,7 @@ from regard.cli.options import (
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.evaluation.alignment import Reading
+    from regard.evaluation.alignment_error_rate import Reading
     from regard.evaluation.report import Report
 
 
@@ -95,8 +95,8 @@ def evaluate(
     from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
     from regard.evaluation.evaluate import evaluate as run
-    from regard.models.store import open_folder
-    from regard.viz.output import check_suffix
+    from regard.models.model_folder import open_folder
+    from regard.viz.picture_files import check_suffix
     from regard.viz.trace import PICTURES
 
     if plot is not None:
@@ -161,9 +161,9 @@ def _tell(
     report: "Report", as_json: bool, translations: Path | None, plot: Path | None = None, series: str = ""
 ) -> None:
     """Write files, then print: whoever reads what is printed may have seen enough after a line."""
-    from regard.data.regions import counted
-    from regard.viz.curves import by_length
-    from regard.viz.output import write_output
+    from regard.data.region_features import counted
+    from regard.viz.metric_curves import by_length
+    from regard.viz.picture_files import write_output
 
     notes: dict[Path, list[str]] = {}
     try:
@@ -214,7 +214,7 @@ def _of_pictures(
 ) -> "Report":
     from regard.data.pictures import needed_by, open_pictures
     from regard.evaluation.pictured import evaluate_pictures
-    from regard.models.store import open_folder
+    from regard.models.model_folder import open_folder
 
     config = open_folder(model)
     assert config.model.image is not None

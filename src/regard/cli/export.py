@@ -27,7 +27,7 @@ def export(
     except ImportError as error:
         raise ConfigError(f"regard export needs {error.name}: pip install 'regard[export]'.") from None
     del onnx, onnxruntime, onnxscript
-    from regard.export.model import export_model
+    from regard.export.export_model import export_model
 
     done = export_model(model, out, overwrite=overwrite)
     sizes = ", ".join(f"{file} ({(out / file).stat().st_size / 1e6:.1f} MB)" for file in done.files)

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.completion import kinds
+from regard.config_io import describe, toml_value
 from regard.errors import ConfigError, did_you_mean
-from regard.settings import describe, toml_value
 
 KINDS = {
     "presets": "regard.presets:presets",
@@ -23,26 +23,26 @@ KINDS = {
     "positions": "regard.attention.positions:positions",
     "encoders": "regard.models.build:encoders",
     "decoders": "regard.models.build:decoders",
-    "cells": "regard.layers.cells:cells",
+    "cells": "regard.layers.rnn_cells:cells",
     "readouts": "regard.layers.readout:readouts",
     "stems": "regard.vision.encoder:stems",
     "blocks": "regard.vision.blocks:blocks",
-    "grids": "regard.vision.positions:grids",
+    "grids": "regard.vision.grid_positions:grids",
     "visions": "regard.presets.vision:visions",
     "answerers": "regard.vision.questions.build:answerers",
     "queries": "regard.vision.detection.queries:queries",
     "tokenizers": "regard.data.tokenizers:kinds",
-    "corpora": "regard.data.embedded:corpora",
-    "symmetrisations": "regard.evaluation.symmetrise:symmetrisations",
+    "corpora": "regard.data.builtin_corpora:corpora",
+    "symmetrisations": "regard.evaluation.symmetrisation:symmetrisations",
     "optimizers": "regard.training.optimizer:optimizers",
-    "schedules": "regard.training.schedule:schedules",
-    "forcings": "regard.training.forcing:forcings",
-    "averages": "regard.training.averaging:averages",
+    "schedules": "regard.training.learning_rate_schedule:schedules",
+    "forcings": "regard.training.scheduled_sampling:forcings",
+    "averages": "regard.training.weight_averaging:averages",
     "methods": "regard.decoding.search:methods",
     "utilities": "regard.decoding.search:utilities",
 }
 """Where each registry is; only those that are asked for are imported."""
-BESIDE = {"corpora": "regard.data.embedded:pictured"}
+BESIDE = {"corpora": "regard.data.builtin_corpora:pictured"}
 """Registries that are listed under another."""
 SETTINGS = "settings"
 

@@ -9,11 +9,11 @@ import typer
 
 from regard.cli.completion import decoding_assignments, devices
 from regard.config import Config, DecodingConfig
+from regard.config_io import override
 from regard.errors import ConfigError, DataError, DisplayError
-from regard.settings import override
 
 if TYPE_CHECKING:
-    from regard.evaluation.alignment import Reading
+    from regard.evaluation.alignment_error_rate import Reading
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
 With = Annotated[
@@ -183,8 +183,8 @@ def alignment_reading(
         raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
     if layer is None and head is None and not shift and not posterior and reverse_model is None:
         return None
-    from regard.evaluation.alignment import MERGE, Reading
-    from regard.evaluation.symmetrise import symmetrisations
+    from regard.evaluation.alignment_error_rate import MERGE, Reading
+    from regard.evaluation.symmetrisation import symmetrisations
 
     _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
     return Reading(layer, head, shift, symmetrise or MERGE, posterior)

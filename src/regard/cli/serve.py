@@ -42,6 +42,6 @@ def serve(
     except ImportError as error:
         raise ConfigError(f"regard serve needs {error.name}: pip install 'regard[serve]'.") from None
     del fastapi, fastapi_offline, uvicorn
-    from regard.serve.run import run_server
+    from regard.serve.server import run_server
 
     run_server(models, host, port, device, batch=batch, wait=wait / 1_000)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard import settings
+from regard import config_io
 from regard.cli.completion import assignments, devices, preset_names
 from regard.cli.options import (
     Alignment,
@@ -17,10 +17,10 @@ from regard.cli.options import (
     corpus_parts,
     training_parts,
 )
-from regard.cli.planned import show_plan
+from regard.cli.plan_output import show_plan
 from regard.config import Config
 from regard.errors import ConfigError, TrainingError
-from regard.training.budget import BY_TIME, now, within
+from regard.training.time_budget import BY_TIME, now, within
 
 PRESET = "bahdanau2014-small"
 """What is started from where there is nothing to plan for."""
@@ -121,8 +121,8 @@ def train(
         if minutes is not None:
             start = within(start, minutes, resume)
         for name, value in given.items():
-            start = settings.assign(start, name, value)
-        return settings.override(start, set_ or [])
+            start = config_io.assign(start, name, value)
+        return config_io.override(start, set_ or [])
 
     from regard.presets.vision import any_preset
 
@@ -132,10 +132,10 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
-    from regard.training.checks import check, check_links
-    from regard.training.loop import train as run
     from regard.training.planning import can_plan, plan_for, told
     from regard.training.resume import check_target
+    from regard.training.setting_checks import check, check_links
+    from regard.training.train_model import train as run
     from regard.training.trainer import INTERRUPTED
 
     if not resume:
@@ -160,7 +160,7 @@ def train(
 
 def _what_next(config: Config, out: Path) -> str:
     if config.model.image is not None:
-        from regard.decoding.folders import USES
+        from regard.decoding.model_loading import USES
 
         question = ' "a question of yours"' if config.model.task == "answer" else ""
         return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
@@ -183,13 +183,13 @@ def _starting_point(
     if preset is not None and resume:
         raise TrainingError("--preset starts a new run and --resume goes on with one: give one of them.")
     if config is not None:
-        return settings.read_toml(config)
+        return config_io.read_toml(config)
     if resume:
         if not (out / "config.toml").is_file():
             new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
             instead = "leave out --resume to start there" if new else "give the folder of a run"
             raise TrainingError(f"There is nothing to resume in {out}: {instead}.")
-        return settings.read_toml(out / "config.toml")
+        return config_io.read_toml(out / "config.toml")
     return any_preset(preset) if preset is not None else None
 
 

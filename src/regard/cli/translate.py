@@ -58,9 +58,9 @@ def translate(
         raise ModelError(
             f"{model} is a file: give a model folder, and texts by standard input (regard translate MODEL < {model})."
         )
-    from regard.decoding.glossary import read_glossary
-    from regard.decoding.lines import as_they_come
-    from regard.decoding.pairs import PairRows
+    from regard.decoding.line_reader import as_they_come
+    from regard.decoding.terminology.glossary import read_glossary
+    from regard.decoding.translated_pairs import PairRows
     from regard.decoding.translator import Translator
 
     made = PairRows(reverse, tag) if pairs else None

@@ -6,10 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from regard.atomic_files import digest
 from regard.compare import scoring
-from regard.compare.document import plain
-from regard.compare.findings import Findings
-from regard.compare.job import (
+from regard.compare.process_pool import StoppedError, run_apart, run_here
+from regard.compare.report import IMAGES, MARKDOWN, PAGE, RESULTS, write_report
+from regard.compare.report_document import plain
+from regard.compare.report_tables import main_table
+from regard.compare.results import Findings
+from regard.compare.run_statistics import MEASURES, Row, Run
+from regard.compare.scored_data import find_subject
+from regard.compare.significance import Tested, paired_bootstrap
+from regard.compare.training_run import (
     FINISHED,
     RUNS,
     WAITING,
@@ -21,22 +28,15 @@ from regard.compare.job import (
     make_jobs,
     rewritten,
 )
-from regard.compare.pool import StoppedError, run_apart, run_here
-from regard.compare.report import IMAGES, MARKDOWN, PAGE, RESULTS, write_report
-from regard.compare.significance import Tested, paired_bootstrap
-from regard.compare.subject import find_subject
-from regard.compare.summary import MEASURES, Row, Run
-from regard.compare.tables import main_table
 from regard.compare.variants import Terms, Variant, check, find_test
 from regard.errors import ConfigError, TrainingError
-from regard.evaluation.overlap import References
-from regard.files import digest
-from regard.models.store import CONFIG, WEIGHTS
-from regard.training.checks import check as check_config
+from regard.evaluation.bleu_chrf import References
+from regard.models.model_folder import CONFIG, WEIGHTS
 from regard.training.progress import Reporter, duration
 from regard.training.resume import locked
+from regard.training.setting_checks import check as check_config
 from regard.training.trainer import METRICS, STATE
-from regard.viz.curves import read_metrics
+from regard.viz.metric_curves import read_metrics
 
 FOREIGN = "it was not made by this comparison"
 UNKNOWN = f"its folder has no {CONFIG}"

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.compare.job import Job
+from regard.compare.training_run import Job
 from regard.config import DecodingConfig
-from regard.data.labels import Labels
+from regard.data.class_labels import Labels
 from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
-from regard.data.questions import AskedWords
+from regard.data.question_vocabulary import AskedWords
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.finder import Finder
 from regard.decoding.labeller import Labeller
@@ -29,9 +29,9 @@ from regard.evaluation.answered import evaluate_answers
 from regard.evaluation.detected import evaluate_objects
 from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.evaluation.report import Report
-from regard.models.store import learned
-from regard.vision.heatmaps import heat_maps
-from regard.viz.overlay import ImageTrace
+from regard.models.model_folder import learned
+from regard.vision.class_heatmaps import heat_maps
+from regard.viz.image_trace import ImageTrace
 
 Vocabulary = Tokenizers | Labels | AskedWords
 BATCH = 64

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard.compare.document import Code, Document, Listing, Picture
-from regard.compare.findings import Findings
-from regard.compare.looks import show_looks
-from regard.compare.markdown import to_markdown
-from regard.compare.page import to_html
-from regard.compare.significance import LEVEL, SAMPLES
-from regard.compare.summary import Row, to_json
-from regard.compare.tables import (
+from regard.compare.attention_samples import show_looks
+from regard.compare.report_document import Code, Document, Listing, Picture
+from regard.compare.report_markdown import to_markdown
+from regard.compare.report_page import to_html
+from regard.compare.report_tables import (
     budget_of,
     length_table,
     main_table,
@@ -24,11 +21,14 @@ from regard.compare.tables import (
     settings_table,
     why_failed,
 )
+from regard.compare.results import Findings
+from regard.compare.run_statistics import Row, to_json
+from regard.compare.significance import LEVEL, SAMPLES
 from regard.doctor import examine
 from regard.errors import DisplayError
-from regard.viz.curves import by_length, learning_curves
-from regard.viz.output import write_output
-from regard.viz.scatter import Dot, scatter
+from regard.viz.metric_curves import by_length, learning_curves
+from regard.viz.picture_files import write_output
+from regard.viz.scatter_plot import Dot, scatter
 
 FORMAT = "regard-comparison-1"
 MARKDOWN, PAGE, RESULTS, IMAGES = "report.md", "report.html", "results.json", "images"

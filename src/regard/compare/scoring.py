@@ -9,17 +9,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.compare.job import Job
+from regard.atomic_files import digest, write_atomically
 from regard.compare.pictured import score_pictures
+from regard.compare.training_run import Job
 from regard.config import Config, DecodingConfig
 from regard.data.corpus import for_model
 from regard.decoding.translation import Translation
 from regard.decoding.translator import Translator
 from regard.evaluation.evaluate import evaluate
-from regard.files import digest, write_atomically
-from regard.models.store import WEIGHTS, learned, open_folder
-from regard.viz.overlay import FORMAT as OVER_IMAGE
-from regard.viz.overlay import ImageTrace
+from regard.models.model_folder import WEIGHTS, learned, open_folder
+from regard.viz.image_trace import FORMAT as OVER_IMAGE
+from regard.viz.image_trace import ImageTrace
 from regard.viz.trace import AttentionTrace
 
 FORMAT = "regard-evaluation-3"

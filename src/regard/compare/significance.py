@@ -12,7 +12,7 @@ from itertools import zip_longest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
-from regard.evaluation.overlap import References
+from regard.evaluation.bleu_chrf import References
 
 SAMPLES = 1000
 LEVEL = 0.05

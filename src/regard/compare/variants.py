@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Config, DataConfig
-from regard.data.configured import entries_of
+from regard.config_io import assign, override, read_toml
+from regard.data.configured_corpora import entries_of
 from regard.data.corpus import Corpus, open_corpus
-from regard.data.lines import STDIN
+from regard.data.line_files import STDIN
 from regard.data.pair import Pair
 from regard.data.pictures import EMBEDDED, Pictures, are_pictures, held_out, needed_by, open_pictures
-from regard.data.tagged import check_known, embedded, open_tagged, own_part, parse_entry
-from regard.data.vocabulary import tag_mark
+from regard.data.special_tokens import tag_mark
+from regard.data.tagged_corpora import check_known, embedded, open_tagged, own_part, parse_entry
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.presets.vision import any_preset
-from regard.settings import assign, override, read_toml
-from regard.training.budget import FOREVER
-from regard.training.checks import check_links
+from regard.training.setting_checks import check_links
+from regard.training.time_budget import FOREVER
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 VALIDATIONS = 10

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from regard.data.cache import TokenCache
-from regard.data.vocabulary import BOS, PAD
+from regard.data.special_tokens import BOS, PAD
+from regard.data.token_cache import TokenCache
 from regard.shapes import Bool, Int, Tensor
 
 _WINDOW: Final = 1 << 17

@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from regard.data.checks import Checked, Example, Finding, Side
-from regard.data.cleaning import Cleaned
-from regard.data.regions import counted
-from regard.data.rules import RULES, Action
+from regard.data.check_rules import RULES, Action
+from regard.data.corpus_checks import Checked, Example, Finding, Side
+from regard.data.corpus_cleaning import Cleaned
+from regard.data.region_features import counted
 
 _SHOWN: Final = 50
 """Characters of a text in an example."""

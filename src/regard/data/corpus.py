@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.alignments import Counting, parse_alignment, told_counting
-from regard.data.embedded import LENGTHS, SPLITS, corpora, default_size, pictured
-from regard.data.lines import STDIN, LineFile, open_lines
+from regard.data.builtin_corpora import LENGTHS, SPLITS, corpora, default_size, pictured
+from regard.data.line_files import STDIN, LineFile, open_lines
 from regard.data.pair import Pair
 from regard.errors import DataError, did_you_mean
 

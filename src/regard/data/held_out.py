@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from regard.atomic_files import write_atomically
 from regard.data.corpus import Corpus
-from regard.data.lines import open_lines
+from regard.data.line_files import open_lines
 from regard.data.pair import Pair
 from regard.errors import DataError
-from regard.files import write_atomically
 
 SHARE: Final = 20
 """One source in so many is held out …"""

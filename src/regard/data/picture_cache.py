@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.atomic_files import folder_anew, write_atomically
 from regard.data.corpus import Corpus
 from regard.data.pair import Pair
 from regard.data.pictures import Pictures, Spoken
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
-from regard.files import folder_anew, write_atomically
 
 INDEX: Final = "pictures.json"
 _FORMAT: Final = 1

@@ -6,9 +6,9 @@ from itertools import islice
 
 import numpy as np
 
-from regard.data.captioned import CaptionedImages
+from regard.data.caption_files import CaptionedImages
 from regard.data.pictures import Pictures
-from regard.data.regions import Regions, counted
+from regard.data.region_features import Regions, counted
 from regard.errors import DataError
 
 _SHOWN = 5

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import ModelConfig
-from regard.data.embedded import pictured
+from regard.data.builtin_corpora import pictured
 from regard.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
-    from regard.data.painters import Painters
+    from regard.data.scene_painting_workers import Painters
     from regard.data.scenes import Scene
 
 EMBEDDED: Final = "scenes"
@@ -184,7 +184,7 @@ class ScenePictures(Pictures):
 
     def __init__(self, split: str, size: int, seed: int = 1, pixels: int = 64) -> None:
         from regard.data.scenes import generate
-        from regard.data.scenes.things import SHAPES
+        from regard.data.scenes.objects import SHAPES
 
         self.labels = SHAPES
         generate(split, size, seed, pixels=pixels)  # says at once what cannot be had
@@ -230,7 +230,7 @@ class ScenePictures(Pictures):
 
     @cached_property
     def _painters(self) -> "Painters | None":
-        from regard.data.painters import ALONE, Painters, cores
+        from regard.data.scene_painting_workers import ALONE, Painters, cores
 
         split, size, seed, pixels = self._made
         return Painters(split, seed, pixels) if size > ALONE and cores() > 1 else None
@@ -295,7 +295,7 @@ def are_pictures(parts: Sequence[str]) -> bool:
 
 def held_out(parts: Sequence[str]) -> tuple[str, ...]:
     """Name the part of a source that is kept for validation, where it has one of its own."""
-    from regard.data.fashion import is_fashion
+    from regard.data.fashion_mnist import is_fashion
 
     name = parts[0].partition(":")[0]
     if len(parts) == 1 and (name == INSTALLED or (Path(parts[0]).is_dir() and is_fashion(Path(parts[0])))):
@@ -327,8 +327,8 @@ def open_pictures(
     for captions from files: they are taken in lower case and without punctuation. `needed` are parts that there must be
     (`needed_by`): scenes that lack one are refused for that, and not for being of the wrong size.
     """
-    from regard.data.captioned import CaptionedImages, RegionFeatures
-    from regard.data.fashion import FashionMnist, is_fashion
+    from regard.data.caption_files import CaptionedImages, RegionFeatures
+    from regard.data.fashion_mnist import FashionMnist, is_fashion
 
     if not parts or len(parts) > 2:
         raise DataError(f"{len(parts)} parts of a source of pictures. {_FORMS}.")
@@ -359,7 +359,7 @@ def read_files(
 
     What cannot be read is told to `skip` and left out.
     """
-    from regard.data.images import read_image
+    from regard.data.image_files import read_image
 
     _, inside = read_each(map(str, given), _files_in, skip)
     names, found = read_each((name for some in inside for name in some), partial(read_image, pixels=pixels), skip)

@@ -1,6 +1,6 @@
 """What a corpus is like, in numbers: how many pairs, how long, made of which words, how much of a target is copied.
 
-The plan of a training is made of these numbers alone (`regard.training.plan`).
+The plan of a training is made of these numbers alone (`regard.training.plan_rules`).
 """
 
 import unicodedata

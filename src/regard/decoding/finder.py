@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config
-from regard.data.labels import Labels
-from regard.decoding.folders import open_pictured
+from regard.data.class_labels import Labels
+from regard.decoding.model_loading import open_pictured
 from regard.errors import ModelError
-from regard.models.rest import at_rest
+from regard.models.inference_mode import at_rest
 from regard.vision.build import DETECT
 from regard.vision.detection.detector import NO_MASKS, Detector
 from regard.vision.detection.predict import Thing, detect

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config
-from regard.data.labels import Labels
-from regard.decoding.folders import open_pictured
-from regard.models.rest import at_rest
+from regard.data.class_labels import Labels
+from regard.decoding.model_loading import open_pictured
+from regard.models.inference_mode import at_rest
 from regard.vision.build import CLASSIFY
 from regard.vision.classifier import Classifier
 

@@ -10,21 +10,21 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config, DecodingConfig
+from regard.data.special_tokens import BOS, EOS
 from regard.data.tokenizers import Tokenizers
-from regard.data.vocabulary import BOS, EOS
-from regard.decoding.folders import open_pictured
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.sample import key
+from regard.decoding.model_loading import open_pictured
+from regard.decoding.sampling import key
 from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens, force
 from regard.errors import ConfigError
+from regard.models.inference_mode import at_rest
 from regard.models.protocol import pick
-from regard.models.rest import at_rest
 from regard.vision.build import WRITE
 from regard.vision.captioner import Captioner
 from regard.vision.encoder import Pictured
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 
 AT_ONCE = 64
 """Pictures that are described at once, unless it is said how many."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Config
-from regard.data.questions import AskedWords
-from regard.decoding.folders import open_pictured
+from regard.data.question_vocabulary import AskedWords
+from regard.decoding.model_loading import open_pictured
 from regard.errors import DataError
-from regard.models.rest import at_rest
+from regard.models.inference_mode import at_rest
 from regard.vision.build import ANSWER
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answered as Seen
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Asked, QuestionBatch, QuestionSet

@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
-from regard.decoding import beam, sample  # noqa: F401 (importing them registers them)
-from regard.decoding.constraints import Constraints
+from regard.decoding import beam_search, sampling  # noqa: F401 (importing them registers them)
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.mbr import utilities
-from regard.decoding.methods import Request, methods, spell
-from regard.decoding.rules import SPARE
-from regard.decoding.shortlist import KEPT
-from regard.decoding.terms import compile_keep
+from regard.decoding.minimum_bayes_risk import utilities
+from regard.decoding.search_methods import Request, methods, spell
+from regard.decoding.terminology.constraint_state import Constraints
+from regard.decoding.terminology.term_extraction import compile_keep
+from regard.decoding.token_limits import SPARE
+from regard.decoding.vocabulary_shortlist import KEPT
 from regard.errors import ConfigError, did_you_mean
 from regard.models.protocol import Decoder, Encoded
 

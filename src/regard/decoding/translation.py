@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.special_tokens import MARKS, UNK
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.vocabulary import MARKS, UNK
 from regard.decoding.hypothesis import Hypothesis
 from regard.viz.trace import SPECIAL, AttentionTrace
 

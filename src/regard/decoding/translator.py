@@ -16,29 +16,29 @@ from numpy.typing import NDArray
 from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
 from regard.data.pair import Pair
+from regard.data.special_tokens import BOS, EOS, PAD, UNK
 from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.plain import Plain
-from regard.data.tokenizers.tagged import Tagged, without_tag
-from regard.data.vocabulary import BOS, EOS, PAD, UNK
-from regard.decoding.batches import BATCH, batch_size_for, batches, groups
+from regard.data.tokenizers.characters_and_words import Plain
+from regard.data.tokenizers.tagged_tokenizer import Tagged, without_tag
+from regard.decoding.batching import BATCH, batch_size_for, batches, groups
+from regard.decoding.cuda_graphs import Graphs
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.folders import open_folders
-from regard.decoding.graphs import Graphs
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.native import Engines, in_threads, search_natively
-from regard.decoding.posterior import explain
-from regard.decoding.rules import limit
-from regard.decoding.sample import key
+from regard.decoding.model_loading import open_folders
+from regard.decoding.native_search import Engines, in_threads, search_natively
+from regard.decoding.posterior_attention import explain
+from regard.decoding.sampling import key
 from regard.decoding.search import Request, check_options, search_for
-from regard.decoding.shortlist import MANY, SHORTLIST, Shortlist
-from regard.decoding.survivors import Glossary, Held, Survivors
+from regard.decoding.terminology.required_terms import Glossary, Held, Survivors
+from regard.decoding.token_limits import limit
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
+from regard.decoding.vocabulary_shortlist import MANY, SHORTLIST, Shortlist
 from regard.errors import ConfigError, DataError, ModelError
+from regard.models.inference_mode import at_rest
 from regard.models.protocol import Decoder, Encoded
-from regard.models.rest import at_rest
 from regard.models.seq2seq import Seq2Seq
-from regard.native.engine import Engine
+from regard.native.decoder import Engine
 from regard.shapes import Int, Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
 

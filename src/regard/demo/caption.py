@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.config import Config
+from regard.config_io import override
 from regard.data.pictures import open_scenes
 from regard.data.scenes import Scene
 from regard.decoding.narrator import Described, Narrator
-from regard.demo.once import train_once
-from regard.evaluation.alignment import Reading
+from regard.demo.train_once import train_once
+from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.pictured import evaluate_captions
 from regard.presets.vision import vision
-from regard.settings import override
-from regard.viz.overlay import Box, ImageTrace
+from regard.viz.image_trace import Box, ImageTrace
 
 PIXELS = 32
 """Rows and columns of a scene that the model reads; people are shown more."""

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.config import Config
+from regard.config_io import override
 from regard.data.corpus import open_corpus
 from regard.data.phrasebook import demo_pairs
 from regard.decoding.translator import Translator
-from regard.demo.once import train_once
+from regard.demo.train_once import train_once
 from regard.evaluation.evaluate import evaluate
 from regard.presets import preset
-from regard.settings import override
 
 COMMON = (
     "tokenizer.vocabulary=2000",

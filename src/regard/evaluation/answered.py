@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
-from regard.data.questions import gold_cells
+from regard.data.question_vocabulary import gold_cells
 from regard.decoding.respondent import Respondent
 from regard.errors import ConfigError, DataError
-from regard.evaluation.alignment import Reading
+from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Report, Score
-from regard.models.rest import at_rest
+from regard.models.inference_mode import at_rest
 from regard.vision.questions.batch import Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import QuestionScores
 

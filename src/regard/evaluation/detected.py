@@ -9,9 +9,9 @@ from regard.data.pictures import Pictures
 from regard.decoding.finder import LEAST, Finder
 from regard.errors import DataError
 from regard.evaluation.report import Report, Score
+from regard.vision.detection.average_precision import average_precision, mask_overlap
 from regard.vision.detection.batch import Gold
 from regard.vision.detection.predict import Thing
-from regard.vision.detection.scores import average_precision, mask_overlap
 
 CHUNK = 256
 """Pictures that are held at a time."""

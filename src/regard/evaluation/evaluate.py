@@ -7,13 +7,13 @@ from itertools import islice
 
 from regard.config import DecodingConfig
 from regard.data.pair import Links, Pair
-from regard.data.tokenizers.tagged import without_tag
+from regard.data.tokenizers.tagged_tokenizer import without_tag
 from regard.decoding.search import in_words
 from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.evaluation.alignment import Reading, alignment_error_rate, links, merged
-from regard.evaluation.edits import error_rates, exact_match
-from regard.evaluation.overlap import EDGES, References, bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
+from regard.evaluation.alignment_error_rate import Reading, alignment_error_rate, links, merged
+from regard.evaluation.bleu_chrf import EDGES, References, bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
+from regard.evaluation.error_rates import error_rates, exact_match
 from regard.evaluation.report import Report, Score
 
 CHUNK = 1024

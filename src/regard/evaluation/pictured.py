@@ -15,14 +15,14 @@ from regard.decoding.narrator import Narrator
 from regard.decoding.respondent import Respondent
 from regard.decoding.search import in_words
 from regard.errors import ConfigError, DataError
-from regard.evaluation.alignment import Reading
+from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.answered import evaluate_answers
+from regard.evaluation.bleu_chrf import bleu_of_captions
 from regard.evaluation.detected import evaluate_objects
-from regard.evaluation.edits import exact_match
-from regard.evaluation.overlap import bleu_of_captions
-from regard.evaluation.pointing import PARTS, ScenePointing
+from regard.evaluation.error_rates import exact_match
+from regard.evaluation.pointing_game import PARTS, ScenePointing
 from regard.evaluation.report import Report, Score
-from regard.models.store import open_folder
+from regard.models.model_folder import open_folder
 from regard.vision.build import ANSWER, CLASSIFY, DETECT
 
 CHUNK = 256

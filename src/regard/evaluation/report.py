@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regard.data.regions import counted
+from regard.data.region_features import counted
 
 
 @dataclass(frozen=True)

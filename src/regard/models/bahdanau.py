@@ -4,11 +4,11 @@ import torch
 
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
-from regard.loops import Linear
 from regard.models.protocol import Taught
-from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
 from regard.models.registries import Parts, decoders
 from regard.shapes import Int, Tensor
+from regard.step_loop import Linear
 
 
 @decoders.register("bahdanau")

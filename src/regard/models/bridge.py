@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.config import DecoderConfig
 from regard.errors import ConfigError
-from regard.layers.cells import CellState
+from regard.layers.rnn_cells import CellState
 from regard.masks import erase
 from regard.models.protocol import Encoded, Summary
 from regard.shapes import Float, Tensor

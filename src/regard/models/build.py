@@ -9,7 +9,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention import focuses, reaches, scores
-from regard.attention.heads import HeadLinear
+from regard.attention.multi_head import HeadLinear
 from regard.attention.positions import Position, PositionSizes, positions
 from regard.config import ModelConfig
 from regard.errors import ConfigError
@@ -17,19 +17,19 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.readout import Tanh
 from regard.models import (  # noqa: F401 (importing them registers them)
+    attentive_language_model,
     bahdanau,
     conditional,
     gnmt,
-    looking_back,
     lstmn,
     luong,
-    nothing,
+    no_encoder,
+    recurrent_encoder,
     transformer,
-    xu,
+    xu2015,
 )
-from regard.models import encoder as recurrent_encoder  # noqa: F401
 from regard.models.lstmn import FUSIONS
-from regard.models.pointer import Pointer, check_copying
+from regard.models.pointer_generator import Pointer, check_copying
 from regard.models.protocol import Decoder
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq

@@ -3,10 +3,10 @@
 import torch
 
 from regard.config import ModelConfig
-from regard.layers.cells import cells
 from regard.layers.readout import readouts
+from regard.layers.rnn_cells import cells
 from regard.models.protocol import Taught
-from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
 from regard.models.registries import Parts, decoders
 from regard.shapes import Int, Tensor
 

@@ -5,12 +5,12 @@ import torch
 from regard.config import EncoderConfig, ModelConfig
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
-from regard.loops import Linear
-from regard.models.encoder import RecurrentEncoder
 from regard.models.protocol import Summary, Taught
-from regard.models.recurrent import RecurrentDecoder, RecurrentState
+from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
+from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.registries import Parts, decoders, encoders
 from regard.shapes import Float, Int, Tensor
+from regard.step_loop import Linear
 
 
 @encoders.register("gnmt")

@@ -8,14 +8,14 @@ from torch import nn
 
 from regard.attention import Attention, Carry, Extras, Memory, add_extras
 from regard.config import ModelConfig
-from regard.layers.cells import LSTM, CellState
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
+from regard.layers.rnn_cells import LSTM, CellState
 from regard.masks import reversal
 from regard.models.protocol import Encoded, Encoder, Summary, Taught
-from regard.models.recurrent import Past, RecurrentDecoder, RecurrentState, join_steps, scaled
+from regard.models.recurrent_decoder import Past, RecurrentDecoder, RecurrentState, join_steps, scaled
 from regard.models.registries import Parts, decoders, encoders
-from regard.models.tape import TapeAttention
+from regard.models.tape_attention import TapeAttention
 from regard.shapes import Bool, Float, Int, Tensor
 
 FUSIONS = ("deep", "shallow")

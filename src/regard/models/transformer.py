@@ -10,10 +10,9 @@ from regard.attention.build import check_pruned
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.loops import as_multiplied
 from regard.masks import erase
 from regard.models.bridge import mean_state
-from regard.models.output import make_output
+from regard.models.output_layer import make_output
 from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, Taught, pick
 from regard.models.registries import Parts, decoders, encoders
 from regard.models.transformer_layer import (
@@ -24,6 +23,7 @@ from regard.models.transformer_layer import (
     check_layers,
 )
 from regard.shapes import Bool, Float, Int, Place, Tensor
+from regard.step_loop import as_multiplied
 
 
 @encoders.register("transformer")

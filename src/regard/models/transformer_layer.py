@@ -11,9 +11,9 @@ from regard.attention import Attended, Attention, Carry, Extras, Memory, add_ext
 from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.loops import as_multiplied
 from regard.models.protocol import pick
 from regard.shapes import Bool, Float, Int, Place, Tensor
+from regard.step_loop import as_multiplied
 
 NORMS = ("pre", "post")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}

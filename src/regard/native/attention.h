@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "model.h"
+#include "weight_reader.h"
 
 class Look {
    public:

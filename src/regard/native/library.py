@@ -15,7 +15,7 @@ from typing import NamedTuple
 logger = logging.getLogger("regard")
 
 SOURCES = Path(__file__).parent
-ENTRY = "engine.cpp"
+ENTRY = "bindings.cpp"
 SWITCH = "REGARD_NATIVE"
 """Set to 0, this variable of the environment switches the library off."""
 COMPILERS = ("c++", "g++", "clang++")

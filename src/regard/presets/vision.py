@@ -20,7 +20,7 @@ from regard.config import (
     TrainingConfig,
 )
 from regard.errors import ConfigError, did_you_mean
-from regard.presets import asking
+from regard.presets import questions_and_detection
 from regard.presets.base import preset, presets, visions
 
 __all__ = ["any_preset", "vision", "visions"]
@@ -209,5 +209,5 @@ def _register_small(name: str, made: Callable[[], Config]) -> None:
 
 
 for _name, _made in [*visions.items()]:
-    if _name not in asking.NAMES:
+    if _name not in questions_and_detection.NAMES:
         _register_small(_name, _made)

@@ -9,11 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
 from regard.decoding.respondent import Answered
-from regard.serve.desk import Desk
-from regard.serve.limits import Limits
-from regard.serve.models import Served, find
-from regard.serve.texts import check_texts, check_weights
-from regard.serve.uploads import (
+from regard.serve.batching_queue import Desk
+from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
     Attention,
@@ -26,6 +23,9 @@ from regard.serve.uploads import (
     overlaid,
     stacked,
 )
+from regard.serve.request_limits import Limits
+from regard.serve.served_models import Served, find
+from regard.serve.texts import check_texts, check_weights
 
 
 class Answer(BaseModel):

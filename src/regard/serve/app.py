@@ -12,15 +12,15 @@ from pydantic import BaseModel
 
 import regard
 from regard.serve.answers import answer_routes
-from regard.serve.desk import Desk
-from regard.serve.limits import BodyLimit, Limits
-from regard.serve.models import Served, about
+from regard.serve.batching_queue import Desk
+from regard.serve.http_errors import add_problems
+from regard.serve.image_uploads import Uploads
 from regard.serve.objects import object_routes
 from regard.serve.pictures import picture_routes
-from regard.serve.problems import add_problems
+from regard.serve.request_limits import BodyLimit, Limits
+from regard.serve.served_models import Served, about
 from regard.serve.texts import text_routes
-from regard.serve.uploads import Uploads
-from regard.viz.scrubber import text
+from regard.viz.word_stepper import text
 
 _POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self'; "
@@ -28,7 +28,7 @@ _POLICY = (
 )
 """The page fetches from its own server alone, and runs no script but its own, whatever a text says."""
 _HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-_PARTS = ("scrubber", "overlay_page", "trace_page")
+_PARTS = ("word_stepper", "overlay_page", "trace_page")
 """What the page shares with the pages that `regard attend` writes."""
 
 

@@ -10,11 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
 from regard.decoding.finder import LEAST, Looked
-from regard.serve.desk import Desk
-from regard.serve.limits import Limits
-from regard.serve.models import Served, find
-from regard.serve.texts import check_weights
-from regard.serve.uploads import (
+from regard.serve.batching_queue import Desk
+from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
     Attention,
@@ -27,6 +24,9 @@ from regard.serve.uploads import (
     overlaid,
     stacked,
 )
+from regard.serve.request_limits import Limits
+from regard.serve.served_models import Served, find
+from regard.serve.texts import check_weights
 from regard.vision.detection.predict import Thing as Seen
 
 Found = tuple[list[Seen], Looked | None]

@@ -12,11 +12,8 @@ from pydantic import BaseModel, Field
 from regard.decoding.labeller import Guess
 from regard.decoding.narrator import Described
 from regard.errors import ModelError
-from regard.serve.desk import Desk
-from regard.serve.limits import Limits
-from regard.serve.models import Served, find
-from regard.serve.texts import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, check_weights
-from regard.serve.uploads import (
+from regard.serve.batching_queue import Desk
+from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
     Attention,
@@ -29,8 +26,11 @@ from regard.serve.uploads import (
     overlaid,
     stacked,
 )
-from regard.vision.heatmaps import heat_maps
-from regard.viz.overlay import ImageTrace
+from regard.serve.request_limits import Limits
+from regard.serve.served_models import Served, find
+from regard.serve.texts import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, check_weights
+from regard.vision.class_heatmaps import heat_maps
+from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_page import image_part
 from regard.viz.overlay_picture import HeatMap
 

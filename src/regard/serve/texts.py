@@ -9,10 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from regard.decoding.translation import Translation
-from regard.serve.desk import Desk
-from regard.serve.limits import TOO_LARGE, Limits
-from regard.serve.models import Served, find
-from regard.serve.problems import SAID
+from regard.serve.batching_queue import Desk
+from regard.serve.http_errors import SAID
+from regard.serve.request_limits import TOO_LARGE, Limits
+from regard.serve.served_models import Served, find
 from regard.viz.trace import AttentionTrace
 from regard.viz.trace_page import text_part
 

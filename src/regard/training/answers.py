@@ -9,18 +9,18 @@ import numpy as np
 import torch
 
 from regard.config import Config, TrainingConfig
-from regard.data.arrays import ArrayCache, Arrays
+from regard.data.array_cache import ArrayCache, Arrays
 from regard.data.batching import PICTURE, BatchOrder, draw_each
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
-from regard.data.questions import AskedWords, covered_in_each, named_things, questions_of
+from regard.data.question_vocabulary import AskedWords, covered_in_each, named_things, questions_of
 from regard.errors import ConfigError, DataError
-from regard.training.auxiliary import check_looks
+from regard.training.auxiliary_losses import check_looks
 from regard.training.captions import PictureSources, guided_grid, train_pictures_again
-from regard.training.material import CACHE, Material, Rows
 from regard.training.objective import Made
 from regard.training.progress import Reporter
-from regard.vision.positions import Grid
+from regard.training.training_data import CACHE, Material, Rows
+from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import question_loss, score_questions

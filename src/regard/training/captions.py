@@ -11,25 +11,25 @@ import numpy as np
 import torch
 
 from regard.config import Config, DecodingConfig
-from regard.data.arrays import ArrayCache, Arrays
+from regard.data.array_cache import ArrayCache, Arrays
 from regard.data.batching import PICTURE, Batch, BatchOrder, draw_each, make_picture_batch
-from regard.data.cache import TokenCache
 from regard.data.picture_cache import Captions, PictureCache
 from regard.data.pictures import Pictures, held_out, needed_by, open_pictures
-from regard.data.questions import covered_in_each
+from regard.data.question_vocabulary import covered_in_each
+from regard.data.special_tokens import BOS, EOS
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers, train_tokenizers
-from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens
 from regard.errors import ConfigError, DataError
-from regard.evaluation.edits import exact_match
-from regard.evaluation.overlap import bleu_of_captions, chrf
+from regard.evaluation.bleu_chrf import bleu_of_captions, chrf
+from regard.evaluation.error_rates import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
-from regard.training.material import CACHE, Material, Rows
 from regard.training.progress import Reporter
+from regard.training.training_data import CACHE, Material, Rows
 from regard.vision.build import WRITE
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 from regard.vision.questions.batch import Names
 from regard.vision.stem import stems
 

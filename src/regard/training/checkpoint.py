@@ -30,8 +30,8 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from regard.atomic_files import sync_folder
 from regard.errors import TrainingError
-from regard.files import sync_folder
 from regard.shapes import Tensor
 
 PLACE = "place.json"

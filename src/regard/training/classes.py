@@ -12,15 +12,15 @@ from torch.nn import functional
 
 from regard.config import Config, TrainingConfig
 from regard.data.batching import PICTURE, BatchOrder
-from regard.data.labels import Labels
+from regard.data.class_labels import Labels
 from regard.data.picture_cache import PictureCache, labels_of
 from regard.data.pictures import Pictures
 from regard.errors import ConfigError, DataError
 from regard.shapes import Float, Int, Tensor
 from regard.training.captions import PictureSources, train_pictures_again
-from regard.training.material import CACHE, Material, Rows
 from regard.training.objective import Made
 from regard.training.progress import Reporter
+from regard.training.training_data import CACHE, Material, Rows
 from regard.vision.classifier import Classifier
 
 AT_ONCE = 512

@@ -15,15 +15,15 @@ import torch
 from torch import nn
 
 from regard.config import Config, DataConfig, ModelConfig
-from regard.data.tagged import parse_entry
+from regard.config_io import differences
+from regard.data.tagged_corpora import parse_entry
 from regard.data.tokenizers import Tokenizers
-from regard.decoding.folders import Vocabulary, read_vocabulary, sizes_of
+from regard.decoding.model_loading import Vocabulary, read_vocabulary, sizes_of
 from regard.errors import ConfigError, TrainingError
-from regard.models.store import WEIGHTS, load_weights, open_folder, weights_of
-from regard.settings import differences
+from regard.models.model_folder import WEIGHTS, load_weights, open_folder, weights_of
 from regard.shapes import Tensor
 from regard.vision.build import build_empty
-from regard.vision.positions import LearnedGrid
+from regard.vision.grid_positions import LearnedGrid
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,9 @@ def mixed_rows(
 
 def _rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
     if logits.is_cuda and logits.shape[0] and importlib.util.find_spec("triton") is not None:
-        from regard.training import loss_kernel
+        from regard.training import loss_kernels
 
-        return loss_kernel.rows(logits, targets, wanted)
+        return loss_kernels.rows(logits, targets, wanted)
     if logits.device.type == "cpu" and logits.numel() and wanted.r_drop == 0:
         return _host_rows(logits, targets, wanted)
     return plain_rows(logits, targets, wanted)

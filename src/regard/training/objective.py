@@ -12,7 +12,7 @@ from regard.errors import ConfigError
 from regard.models.protocol import Encoded, Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.training.auxiliary import (
+from regard.training.auxiliary_losses import (
     check_looks,
     coverage_loss,
     doubly_stochastic_loss,
@@ -20,9 +20,9 @@ from regard.training.auxiliary import (
     one_step_later,
     reinforce,
 )
-from regard.training.forcing import mixed_tokens
 from regard.training.fused_loss import Wanted, output_loss
 from regard.training.loss import read
+from regard.training.scheduled_sampling import mixed_tokens
 from regard.vision.questions.scoring import astray
 
 

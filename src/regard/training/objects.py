@@ -10,16 +10,16 @@ import numpy as np
 import torch
 
 from regard.config import Config, TrainingConfig
-from regard.data.arrays import ArrayCache, Arrays
+from regard.data.array_cache import ArrayCache, Arrays
 from regard.data.batching import PICTURE, BatchOrder
-from regard.data.labels import Labels
+from regard.data.class_labels import Labels
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
 from regard.errors import DataError
 from regard.training.captions import PictureSources, train_pictures_again
-from regard.training.material import CACHE, Material
 from regard.training.objective import Made
 from regard.training.progress import Reporter
+from regard.training.training_data import CACHE, Material
 from regard.vision.detection.batch import Gold, ObjectBatch, Objects, ObjectSet
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.losses import detection_loss

@@ -5,18 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config import Config
-from regard.data.checks import glance
-from regard.data.configured import open_data
+from regard.config_io import toml_value
+from regard.data.configured_corpora import open_data
 from regard.data.corpus import Corpus, for_model
+from regard.data.corpus_checks import glance
 from regard.data.held_out import sources_to_hold_out
 from regard.data.pictures import are_pictures
 from regard.data.survey import Survey, survey
-from regard.decoding.folders import find_device
+from regard.decoding.model_loading import find_device
 from regard.errors import DataError
-from regard.settings import toml_value
-from regard.training.material import NOTHING
-from regard.training.memory import available
-from regard.training.plan import Changes, Choice, Plan, covers, make_plan, tokens_of
+from regard.training.memory_estimate import available
+from regard.training.plan_rules import Changes, Choice, Plan, covers, make_plan, tokens_of
+from regard.training.training_data import NOTHING
 
 
 def can_plan(config: Config, base: Config | None = None) -> bool:

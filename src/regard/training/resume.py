@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 
 from regard.config import Config
-from regard.decoding.shortlist import SHORTLIST
+from regard.config_io import differences, read_toml
+from regard.decoding.vocabulary_shortlist import SHORTLIST
 from regard.errors import TrainingError
-from regard.models.store import CONFIG, WEIGHTS
-from regard.settings import differences, read_toml
+from regard.models.model_folder import CONFIG, WEIGHTS
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
-from regard.training.material import CACHE
-from regard.training.schedule import goes_by_the_end
+from regard.training.learning_rate_schedule import goes_by_the_end
 from regard.training.trainer import METRICS, STATE, records_steps
+from regard.training.training_data import CACHE
 
 TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.svg", "report.txt"
 ASIDE, GONE = ".replaced", ".removed"

@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config, ImageConfig
-from regard.data.embedded import corpora
+from regard.data.builtin_corpora import corpora
 from regard.data.pictures import Pictures, are_pictures, needed_by, open_pictures
 from regard.errors import ConfigError
-from regard.models.store import open_folder
+from regard.models.model_folder import open_folder
 from regard.presets.vision import vision, visions
 from regard.training.answers import open_answers
 from regard.training.captions import PictureSources, open_captions, open_picture_sources
 from regard.training.classes import open_classes
-from regard.training.material import Material, Sources
-from regard.training.material import open_material as open_texts
-from regard.training.material import open_sources as open_text_sources
 from regard.training.objects import open_objects
 from regard.training.progress import Reporter
+from regard.training.training_data import Material, Sources
+from regard.training.training_data import open_material as open_texts
+from regard.training.training_data import open_sources as open_text_sources
 from regard.vision.build import ANSWER, CLASSIFY, DETECT
 
 REGIONS = "regions"

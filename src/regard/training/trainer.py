@@ -19,23 +19,23 @@ import torch
 from torch import nn
 
 from regard.config import Config
+from regard.config_io import to_toml
 from regard.errors import ConfigError, TrainingError
-from regard.models.store import CONFIG, WEIGHTS, weights_of
-from regard.settings import to_toml
+from regard.models.model_folder import CONFIG, WEIGHTS, weights_of
 from regard.shapes import Float, Tensor
-from regard.training import budget, checkpoint
-from regard.training.ahead import Ahead, Numbers
-from regard.training.averaging import PREFIX, averages, set_weights
+from regard.training import checkpoint, time_budget
 from regard.training.checkpoint import Checkpoints, Name, Saved
-from regard.training.forcing import forcing_ratio
-from regard.training.graphs import RecordedSteps, Steps, own_stream
-from regard.training.interruption import Interruption
-from regard.training.material import Material, Rows, StoppedError
-from regard.training.metrics import Metrics
+from regard.training.cuda_graphs import RecordedSteps, Steps, own_stream
+from regard.training.interrupts import Interruption
+from regard.training.learning_rate_schedule import Moment, learning_rate, warmup_steps
+from regard.training.metrics_log import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
-from regard.training.place import Place, Score, Window, deciding
+from regard.training.prefetch import Ahead, Numbers
 from regard.training.progress import Progress, Reporter
-from regard.training.schedule import Moment, learning_rate, warmup_steps
+from regard.training.run_state import Place, Score, Window, deciding
+from regard.training.scheduled_sampling import forcing_ratio
+from regard.training.training_data import Material, Rows, StoppedError
+from regard.training.weight_averaging import PREFIX, averages, set_weights
 from regard.vision.build import WRITE
 
 METRICS, STATE = "metrics.jsonl", "state"
@@ -105,7 +105,7 @@ class Trainer:
         self.average.start(self.weights)
         self.checkpoints = Checkpoints(folder / STATE)
         self.place = Place(fingerprint=material.fingerprint)
-        self.budget = budget.Budget(self.settings.minutes, self.place.pace)
+        self.budget = time_budget.Budget(self.settings.minutes, self.place.pace)
         self.began: float | None = None
         """When the process began to open the corpus, by `budget.now`; None for when `run` is called."""
         self.saved: Saved | None = None
@@ -190,10 +190,10 @@ class Trainer:
 
     def run(self) -> str:
         """Train until an end or an interruption, and say which."""
-        began = budget.now() if self.began is None else self.began
-        self._started = budget.now() - self.place.seconds
+        began = time_budget.now() if self.began is None else self.began
+        self._started = time_budget.now() - self.place.seconds
         if self.settings.minutes:
-            self.budget.begin(budget.now() - began, self.place.step, self.place.seconds)
+            self.budget.begin(time_budget.now() - began, self.place.step, self.place.seconds)
         self.metrics = Metrics(self.folder / METRICS, self.place.step)
         try:
             with (
@@ -240,7 +240,7 @@ class Trainer:
 
     def _step(self, ahead: Ahead[Planned]) -> None:
         if not self._unread:
-            self._read_at = budget.now()
+            self._read_at = time_budget.now()
         planned, place, settings = ahead.take(), self.place, self.settings
         step = place.step + 1
         moment = Moment(step, self.total, place.scores)
@@ -266,7 +266,7 @@ class Trainer:
             loss, norm, *beside = made.numbers.read()
             if not math.isfinite(loss) or not math.isfinite(norm):
                 raise self._not_finite("gradient" if math.isfinite(loss) else "loss", made.step, made.epoch)
-            now = budget.now()
+            now = time_budget.now()
             window.add(made.tokens, loss, now - self._read_at, dict(zip(made.beside, beside, strict=True)))
             if self.settings.minutes:
                 self.budget.took(now - self._read_at)
@@ -350,7 +350,7 @@ class Trainer:
         self.reporter.logged(record)
 
     def _seconds(self) -> float:
-        return budget.now() - self._started
+        return time_budget.now() - self._started
 
     def _used(self) -> float:
         return self._seconds() + self.place.pace.before
@@ -392,7 +392,7 @@ class Trainer:
 
     def save_start(self) -> None:
         """Write the weights that a run starts from as its first checkpoint: it then needs no other folder to go on."""
-        self._started = budget.now()
+        self._started = time_budget.now()
         self._save(scheduled=True)
 
     def _files(self) -> dict[str, bytes | Path]:
@@ -428,7 +428,7 @@ class Trainer:
         files = [file for file in saved.digests if file.startswith(PREFIX)]
         self.average.load({file: saved.tensors(file, self.device) for file in files})
         self.place = Place.from_dict(saved.place)
-        self.budget = budget.Budget(self.settings.minutes, self.place.pace)
+        self.budget = time_budget.Budget(self.settings.minutes, self.place.pace)
         self.saved = saved
 
 

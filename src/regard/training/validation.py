@@ -9,14 +9,14 @@ import torch
 
 from regard.config import DecodingConfig
 from regard.data.batching import BatchOrder, make_batch, pad_sources
-from regard.data.cache import TokenCache
 from regard.data.pair import Pair
+from regard.data.special_tokens import BOS, EOS
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers
-from regard.data.vocabulary import BOS, EOS
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens, cut
-from regard.evaluation.edits import exact_match
-from regard.evaluation.overlap import bleu, chrf, has_four_tokens
+from regard.evaluation.bleu_chrf import bleu, chrf, has_four_tokens
+from regard.evaluation.error_rates import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loss import batch_loss
 

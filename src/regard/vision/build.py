@@ -7,13 +7,13 @@ from regard.errors import ConfigError, did_you_mean
 from regard.layers.dropout import Dropout
 from regard.models.build import NothingDrawn, build_model, check_model, make_embedding, make_position
 from regard.models.build import build_empty as build_empty_of_texts
-from regard.models.pointer import check_copying
+from regard.models.pointer_generator import check_copying
 from regard.models.registries import Parts, decoders
 from regard.vision.captioner import Captioner
 from regard.vision.classifier import Classifier
 from regard.vision.detection.detector import Detector, make_detector
-from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
+from regard.vision.initialisation import draw
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.build import make_answerer
 

@@ -7,10 +7,10 @@ from torch import nn
 
 from regard.layers.dropout import Dropout
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.base import Looks
+from regard.vision.blocks.base import Looks
 from regard.vision.encoder import ImageEncoder
+from regard.vision.grid_positions import Grid
 from regard.vision.pixels import from_pixels
-from regard.vision.positions import Grid
 
 
 class Classified(NamedTuple):

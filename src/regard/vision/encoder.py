@@ -13,14 +13,14 @@ from regard.config import EncoderConfig, ImageConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.masks import erase
+from regard.models.attention_hooks import watched
 from regard.models.bridge import mean_state
-from regard.models.looks import watched
 from regard.models.protocol import Encoded, Encoder, Summary
 from regard.models.transformer_layer import ACTIVATIONS, NORMS, EncoderLayer
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision import patches, regions, resnet  # noqa: F401 (importing them registers them)
-from regard.vision.base import Looks, watched_blocks
-from regard.vision.positions import Grid, grids
+from regard.vision.blocks.base import Looks, watched_blocks
+from regard.vision.grid_positions import Grid, grids
 from regard.vision.stem import stems
 
 POOLINGS = ("mean", "class")

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from regard.shapes import Float, Tensor
-from regard.vision.base import Block
+from regard.vision.blocks.base import Block
 from regard.vision.convolution import PLAIN, Convolutions
 
 

@@ -7,10 +7,10 @@ from torch.nn import functional
 from regard.config import ImageConfig
 from regard.errors import ConfigError
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.base import Block, BlockSizes
 from regard.vision.blocks import blocks
+from regard.vision.blocks.base import Block, BlockSizes
 from regard.vision.convolution import Convolutions
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 from regard.vision.residual import ResidualUnit
 from regard.vision.stem import Cells, Stem, check_image, stems
 

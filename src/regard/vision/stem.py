@@ -9,7 +9,7 @@ from regard.config import ImageConfig
 from regard.errors import ModelError
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 
 
 class Cells(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DisplayError
-from regard.viz import scale
+from regard.viz import colour_scale
 
 OPACITY = 0.65
 """How much of the image the strongest heat covers, unless told otherwise."""
@@ -120,7 +120,7 @@ def heat_colours(opacity: float = OPACITY) -> _Numbers:
     """Return 256 colours from nothing to the strongest: red, green, blue up to 255, and how much they cover up to 1."""
     shares = np.linspace(0, 1, 256)
     cover = opacity * (FAINTEST + (1 - FAINTEST) * shares)
-    return np.asarray(np.column_stack([scale.heat(256) * 255, cover]), dtype=np.float32)
+    return np.asarray(np.column_stack([colour_scale.heat(256) * 255, cover]), dtype=np.float32)
 
 
 def key_colours(image: _Bytes, count: int = 256) -> _Bytes:

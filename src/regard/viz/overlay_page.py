@@ -9,11 +9,11 @@ from html import escape
 import numpy as np
 
 from regard.errors import DisplayError
-from regard.viz.labels import friendly
-from regard.viz.overlay import ImageTrace
+from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_heat import FAINTEST, GREYED, LUMA, OPACITY, STEPS, fitted, heat_colours, pixels_of
 from regard.viz.png import png
-from regard.viz.scrubber import CONTROLS, buttons, choice, data_of, direction, for_script, labels_of, page
+from regard.viz.token_labels import friendly
+from regard.viz.word_stepper import CONTROLS, buttons, choice, data_of, direction, for_script, labels_of, page
 
 LONGEST = 800
 """Pixels of the longer side that a page keeps of an image."""
@@ -86,7 +86,7 @@ _OPACITY = """<label>Overlay <input type="range" class="opacity" min="0" max="10
 """
 _OUTLINES = """
 <label{outlined}><input type="checkbox" class="outlined" checked> Outlines</label>"""
-_PART = """<section class="scrubber overlay">
+_PART = """<section class="stepper overlay">
 <figure>
 <div class="stage" style="--ratio: {ratio}">
 <img{small} width="{width}" height="{height}" alt="The image that the words are about"

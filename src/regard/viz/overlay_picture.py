@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DisplayError
-from regard.viz.figure import FAINT, INK, LINES, save_figure
-from regard.viz.labels import cells, friendly, shorten
-from regard.viz.overlay import Box, ImageTrace
+from regard.viz.figure_style import FAINT, INK, LINES, save_figure
+from regard.viz.image_trace import Box, ImageTrace
 from regard.viz.overlay_heat import Regions, fitted, key_colours, overlaid, pixels_of, top
+from regard.viz.token_labels import cells, friendly, shorten
 from regard.viz.trace import Choice
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.viz import scale
-from regard.viz.labels import cells, for_terminal, friendly, isolate, shorten
-from regard.viz.overlay import ImageTrace
+from regard.viz import colour_scale
+from regard.viz.heatmap_terminal import NARROWEST
+from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_heat import key_colours, overlaid, pixels_of, shrunk, top
-from regard.viz.terminal import NARROWEST
+from regard.viz.token_labels import cells, for_terminal, friendly, isolate, shorten
 
-_SHADES = "·" + scale.SHADES[1:]
+_SHADES = "·" + colour_scale.SHADES[1:]
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 _WIDEST, _TALLEST = 28, 36
 """Of one picture, in columns and in pixels (two to a line)."""

@@ -25,7 +25,7 @@ def png(image: NDArray[Any]) -> bytes:
 
 
 def from_png(content: bytes) -> NDArray[np.uint8]:
-    """Read what `png` wrote. Files of other programs are for Pillow: `regard.data.images`."""
+    """Read what `png` wrote. Files of other programs are for Pillow: `regard.data.image_files`."""
     try:
         if content[:16] != _SIGNATURE + struct.pack(">I4s", 13, b"IHDR"):
             raise ValueError("no header")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DisplayError
-from regard.viz.output import check_suffix, warn, write_output
+from regard.viz.picture_files import check_suffix, warn, write_output
 
 FORMAT = "regard-trace-1"
 PICTURES = (".png", ".svg", ".pdf")
@@ -115,8 +115,8 @@ class AttentionTrace:
         return np.asarray(merged / np.maximum(count, 1), dtype=np.float32)
 
     def render(self, width: int = 80, color: bool = False, *, layer: int | None = None, head: int | None = None) -> str:
-        """Draw it for a terminal of the given width; see `regard.viz.terminal`."""
-        from regard.viz.terminal import heatmap
+        """Draw it for a terminal of the given width; see `regard.viz.heatmap_terminal`."""
+        from regard.viz.heatmap_terminal import heatmap
 
         return heatmap(self, width=width, color=color, layer=layer, head=head)
 
@@ -156,7 +156,7 @@ class AttentionTrace:
             page = text_page(self, layer=chosen[0], head=chosen[1], title=title)
             write_output(path, page.encode(errors="backslashreplace"))
             return []
-        from regard.viz.picture import save_picture
+        from regard.viz.heatmap_picture import save_picture
 
         notes = save_picture(self, path, layer=layer, head=head, title=title)
         if not quiet:

@@ -3,9 +3,9 @@
 from html import escape
 
 from regard.errors import DisplayError
-from regard.viz.labels import friendly
-from regard.viz.scrubber import CONTROLS, buttons, choice, data_of, direction, for_script, kind_of, page
+from regard.viz.token_labels import friendly
 from regard.viz.trace import AttentionTrace
+from regard.viz.word_stepper import CONTROLS, buttons, choice, data_of, direction, for_script, kind_of, page
 
 
 def text_page(trace: AttentionTrace, *, layer: int | None = None, head: int | None = None, title: str = "") -> str:
@@ -55,7 +55,7 @@ _READ = """<p class="side">Read</p>
 <div class="read" dir="{direction}" role="group" aria-label="What was read">
 {tokens}
 </div>"""
-_PART = """<section class="scrubber trace{kind}">
+_PART = """<section class="stepper trace{kind}">
 {read}
 <p class="side">Written</p>
 <div class="words" dir="{direction}" role="group" aria-label="Words: choose one to see where the model looked">

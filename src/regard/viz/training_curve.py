@@ -9,8 +9,8 @@ from html import escape
 from itertools import pairwise
 
 from regard.errors import DisplayError
-from regard.viz.axes import Axis, fit, label
-from regard.viz.curves import Points, deciding_scores, points_of
+from regard.viz.metric_curves import Points, deciding_scores, points_of
+from regard.viz.plot_axes import Axis, fit, label
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 760, 62, 138, 56, 46, 44
 """Pixels: of the picture, of its margins, and between panels."""

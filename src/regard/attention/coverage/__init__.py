@@ -1,6 +1,6 @@
 """Ways to know what earlier looks have seen, one a file; importing this registers them."""
 
-from regard.attention.coverage.see import See
-from regard.attention.coverage.tu import Tu
+from regard.attention.coverage.see2017 import See
+from regard.attention.coverage.tu2016 import Tu
 
 __all__ = ["See", "Tu"]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from regard.attention.base import focuses
-from regard.attention.focus.rows import BELOW, OnSimplex
+from regard.attention.focus.simplex import BELOW, OnSimplex
 from regard.shapes import Float, Tensor
 
 

@@ -1,7 +1,7 @@
 """Hard attention with a soft gradient."""
 
 from regard.attention.base import Focus, Focused, focuses
-from regard.attention.focus.rows import greatest, gumbel_noise, one_hot
+from regard.attention.focus.simplex import greatest, gumbel_noise, one_hot
 from regard.masks import exact, masked_softmax
 from regard.shapes import Bool, Float, Tensor
 

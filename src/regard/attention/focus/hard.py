@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard.attention.base import Focus, Focused, Sizes, focuses
-from regard.attention.focus.rows import greatest, gumbel_noise, log_softmax, one_hot
+from regard.attention.focus.simplex import greatest, gumbel_noise, log_softmax, one_hot
 from regard.masks import exact
 from regard.shapes import Bool, Float, Tensor
 

@@ -8,8 +8,8 @@ CPU they run only within Triton's interpreter (`TRITON_INTERPRET=1`), which test
 import torch
 from torch.nn import functional
 
-from regard.loops import current, runs_kernels
 from regard.shapes import Bool, Float, Tensor
+from regard.step_loop import current, runs_kernels
 
 UNITS = 16
 """Hidden units come in multiples of this: four are read at once, at addresses that are multiples of 16 bytes."""
@@ -88,7 +88,7 @@ def step(
     Scores `e` are `v^\top \tanh(q + k_s)`, or without vectors `q^\top k_s`. Keys, values, mask and vectors must be the
     same ones at every step: their gradients are made once.
     """
-    from regard.attention.fused.steps import Look
+    from regard.attention.fused.decoder_step import Look
 
     loop = current()
     assert loop is not None

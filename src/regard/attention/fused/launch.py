@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from regard.attention.fused import kernels, step_kernels
+from regard.attention.fused import additive_kernels, decoder_step_kernels
 from regard.shapes import Bool, Float, Tensor
 
 FEW = 8
@@ -102,7 +102,7 @@ def _exponentials(
     exp = rows.new_empty(count, tall, units, dtype=torch.float32) if natural else None
     quads = rows.new_empty(count, units // 4, tall, 4, dtype=torch.float32) if quad else None
     scales = rows.new_empty(count, units + 2, dtype=torch.float32) if quad else None
-    kernels.exponentials[(tall // 16, count)](
+    additive_kernels.exponentials[(tall // 16, count)](
         rows, pairs.vectors, exp if natural else top, quads if quad else top, scales if quad else top, top, size, tall,
         pairs.heads, pairs.first, A=units, NATURAL=natural, QUAD=quad, BN=16, BA=128, num_warps=4,
     )  # fmt: skip
@@ -114,13 +114,13 @@ def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = No
     count, steps, size, units = pairs.sizes
     if pairs.exp_queries is None or pairs.quads is None:
         tile = TILES["scores of few"]
-        kernels.scores_of_few[(-(-size // tile.rows), steps, count)](
+        additive_kernels.scores_of_few[(-(-size // tile.rows), steps, count)](
             pairs.queries, pairs.keys, pairs.vectors, scores, steps, size, pairs.heads, pairs.first,
             A=units, BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
         )  # fmt: skip
         return
     tile = _tile(size)
-    kernels.scores[(-(-size // tile.columns), -(-steps // tile.rows), count)](
+    additive_kernels.scores[(-(-size // tile.columns), -(-steps // tile.rows), count)](
         pairs.queries, pairs.keys, pairs.vectors, pairs.exp_queries, pairs.quads, pairs.scales,
         pairs.top_queries, pairs.top_keys, scores if look is None else look.mask.view(torch.uint8), scores, steps, size,
         pairs.exp_queries.shape[1], pairs.quads.shape[2], scores.stride(0), scores.stride(1), pairs.heads, pairs.first,
@@ -149,7 +149,7 @@ def _block(size: int) -> int:
 def norms(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T 2"], pairs: Pairs, look: Look) -> None:
     """Write what makes weights of scores, two numbers for each query (see the kernel)."""
     _, steps, size, _ = pairs.sizes
-    kernels.norms[(steps, len(scores))](
+    additive_kernels.norms[(steps, len(scores))](
         scores, look.mask.view(torch.uint8), found, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position, BS=_block(size),
     )  # fmt: skip
@@ -168,7 +168,7 @@ def contexts(
     width, parts = values.shape[-1], _parts(values)
     tile = TILES["contexts" if parts == 1 or _is_hopper(values) else "contexts of parts, elsewhere"]
     tile = tile._replace(columns=min(tile.columns, max(16, _power(width))))
-    kernels.contexts[(-(-width // tile.columns), -(-steps // tile.rows), count)](
+    additive_kernels.contexts[(-(-width // tile.columns), -(-steps // tile.rows), count)](
         scores, look.mask.view(torch.uint8), norms, values, found, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position,
         W=width, PARTS=parts, BT=tile.rows, BS=32, BW=tile.columns, num_warps=tile.warps, num_stages=2,
@@ -197,7 +197,7 @@ def softmax_back(
     """Turn scores into their gradients, and the weights' gradients into weights, both where they are."""
     count, steps, size, _ = pairs.sizes
     scores[:, steps:].zero_()
-    kernels.softmax_back[(steps, count)](
+    additive_kernels.softmax_back[(steps, count)](
         scores, weights_back, look.mask.view(torch.uint8), norms, steps, size, scores.stride(0), scores.stride(1),
         pairs.heads, pairs.first, look.position, BS=_block(size),
     )  # fmt: skip
@@ -245,14 +245,14 @@ def differentiate(
     numbers = (steps, size, tall, wide, back.stride(0), back.stride(1), pairs.heads, pairs.first)
     same = torch.are_deterministic_algorithms_enabled()
     tile = TILES["grad_keys"]
-    kernels.grad_keys[(-(-units // tile.columns), -(-size // tile.rows), count)](
+    additive_kernels.grad_keys[(-(-units // tile.columns), -(-size // tile.rows), count)](
         pairs.queries, pairs.keys, pairs.vectors, *tables, back, found.queries, found.keys, found.once,
         *numbers, position, A=units, EXACT=exact, QUERIES=queries and not same,
         BS=tile.rows, BA=tile.columns, num_warps=tile.warps,
     )  # fmt: skip
     if queries and same:
         tile = TILES["grad_queries"]
-        kernels.grad_queries[(-(-units // tile.columns), -(-steps // tile.rows), count)](
+        additive_kernels.grad_queries[(-(-units // tile.columns), -(-steps // tile.rows), count)](
             pairs.queries, pairs.keys, pairs.vectors, *tables, back, found.queries, *numbers,
             A=units, EXACT=exact, BT=tile.rows, BA=tile.columns, num_warps=tile.warps,
         )  # fmt: skip
@@ -307,7 +307,7 @@ def _fits(
     columns = min(tile.columns, _power(units))
     rows = min(tile.rows * (tile.columns // columns), _power(size))
     strides, unit = _strides(query, second)
-    step_kernels.fits[(-(-size // rows), source.rows)](
+    decoder_step_kernels.fits[(-(-size // rows), source.rows)](
         query, second, keys, keys if vectors is None else vectors, found, size, *strides, source.heads, source.repeat,
         UNIT=unit, A=units, BENT=vectors is not None, TWO=other is not None, FAST=keys.dtype != torch.float32,
         BS=rows, BA=columns, num_warps=tile.warps,
@@ -321,7 +321,7 @@ def see(source: Source, scores: Float[Tensor, "M S"]) -> tuple[Float[Tensor, "M 
     context = source.values.new_empty(source.rows, width)
     weights = torch.empty_like(scores)
     tile, rows = TILES["see"], _rows("see", size)
-    step_kernels.see[(-(-width // tile.columns), source.rows)](
+    decoder_step_kernels.see[(-(-width // tile.columns), source.rows)](
         scores, source.mask.view(torch.uint8), source.values, weights, context, size, source.heads, source.repeat,
         W=width, SHORT=size <= rows, BS=rows, BW=tile.columns, num_warps=tile.warps,
     )  # fmt: skip
@@ -336,7 +336,7 @@ def ask_back(
     found, scores_back = torch.empty(query.shape, dtype=query.dtype, device=query.device), torch.empty_like(weights)
     vectors, tile, rows = source.vectors, TILES["ask_back"], _rows("ask_back", size)
     strides, unit = _strides(query)
-    step_kernels.ask_back[(-(-units // tile.columns), source.rows)](
+    decoder_step_kernels.ask_back[(-(-units // tile.columns), source.rows)](
         weights, weights_back, query, source.keys, source.keys if vectors is None else vectors, scores_back, found,
         size, *strides, source.heads, source.repeat, UNIT=unit, A=units, BENT=vectors is not None,
         FAST=source.keys.dtype != torch.float32, SHORT=size <= rows, BS=rows, BA=tile.columns, num_warps=tile.warps,

@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Blocks, Reach, Sizes, reaches
-from regard.attention.blocks import SMALLEST, cut
+from regard.attention.block_sparse import SMALLEST, cut
 from regard.shapes import Bool, Int, Tensor
 
 

@@ -4,9 +4,9 @@ from abc import abstractmethod
 
 from regard.attention import fused
 from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear
-from regard.loops import bent
+from regard.attention.multi_head import HeadLinear
 from regard.shapes import Float, Tensor
+from regard.step_loop import bent
 
 
 class HiddenLayer(Score):

@@ -1,10 +1,10 @@
 """The concat score."""
 
 from regard.attention.base import Sizes, scores
-from regard.attention.heads import HeadLinear, repeat
+from regard.attention.multi_head import HeadLinear, repeat
 from regard.attention.score.additive import HiddenLayer
-from regard.loops import linear
 from regard.shapes import Float, Tensor
+from regard.step_loop import linear
 
 
 @scores.register("concat")

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from regard.attention.base import Score, Sizes, scores
 from regard.errors import ConfigError
-from regard.loops import products
 from regard.shapes import Float, Tensor
+from regard.step_loop import products
 
 
 @scores.register("dot")

@@ -1,9 +1,9 @@
 """The bilinear score."""
 
 from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear
-from regard.loops import products
+from regard.attention.multi_head import HeadLinear
 from regard.shapes import Float, Tensor
+from regard.step_loop import products
 
 
 @scores.register("general")

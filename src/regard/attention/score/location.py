@@ -1,10 +1,10 @@
 """The location score."""
 
 from regard.attention.base import Score, Sizes, scores
-from regard.attention.heads import HeadLinear
+from regard.attention.multi_head import HeadLinear
 from regard.errors import ModelError
-from regard.loops import products
 from regard.shapes import Float, Tensor
+from regard.step_loop import products
 
 
 @scores.register("location")

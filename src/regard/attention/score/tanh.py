@@ -1,7 +1,7 @@
 """The tanh score."""
 
 from regard.attention.base import Sizes, scores
-from regard.attention.heads import HeadLinear
+from regard.attention.multi_head import HeadLinear
 from regard.attention.score.additive import HiddenLayer
 from regard.shapes import Float, Tensor
 

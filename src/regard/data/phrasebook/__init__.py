@@ -38,7 +38,7 @@ from regard.data.phrasebook.demo import demo_pairs, demo_sentences
 from regard.data.phrasebook.heldout import holds_reserved
 from regard.data.phrasebook.render import render
 from regard.data.phrasebook.sentences import Sampler
-from regard.data.phrasebook.tree import Clause, Exists, Linked, Request, Root
+from regard.data.phrasebook.syntax_tree import Clause, Exists, Linked, Request, Root
 from regard.errors import DataError, did_you_mean
 
 __all__ = ["LONGEST", "SHORTEST", "SPLITS", "demo_pairs", "demo_sentences", "generate", "length_controlled"]

@@ -2,12 +2,12 @@
 
 from enum import Enum, auto
 
-from regard.data.phrasebook import combinations as c
+from regard.data.phrasebook import collocations as c
 from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
 from regard.data.phrasebook.lexicon import Fixed
-from regard.data.phrasebook.sampler import Draw, apart, other_names
-from regard.data.phrasebook.tree import (
+from regard.data.phrasebook.noun_phrases import Draw, apart, other_names
+from regard.data.phrasebook.syntax_tree import (
     HE,
     IT_F,
     IT_M,

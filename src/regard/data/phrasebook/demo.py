@@ -4,7 +4,7 @@ from regard.data.pair import Pair
 from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
 from regard.data.phrasebook.render import render
-from regard.data.phrasebook.tree import (
+from regard.data.phrasebook.syntax_tree import (
     HE,
     IT_F,
     IT_M,

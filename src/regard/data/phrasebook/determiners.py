@@ -1,7 +1,7 @@
 """Articles, possessives, demonstratives and quantities before a noun."""
 
-from regard.data.phrasebook.tree import Nominal
-from regard.data.phrasebook.words import Both, Piece, Word, open_initial
+from regard.data.phrasebook.elision import Both, Piece, Word, open_initial
+from regard.data.phrasebook.syntax_tree import Nominal
 
 _POSSESSIVE = {
     "my": ("mon", "ma", "mes"),

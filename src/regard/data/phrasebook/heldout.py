@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from regard.data.phrasebook.combinations import is_reserved
-from regard.data.phrasebook.tree import (
+from regard.data.phrasebook.collocations import is_reserved
+from regard.data.phrasebook.syntax_tree import (
     Action,
     Clause,
     Couple,

@@ -2,8 +2,9 @@
 
 from regard.data.pair import Pair
 from regard.data.phrasebook.determiners import determiner
+from regard.data.phrasebook.elision import Both, English, French, Piece, Word, comma, finish, open_initial
 from regard.data.phrasebook.lexicon import Adjective, Fixed, Name, english_number, french_number
-from regard.data.phrasebook.tree import (
+from regard.data.phrasebook.syntax_tree import (
     Action,
     Agreement,
     Clause,
@@ -26,7 +27,6 @@ from regard.data.phrasebook.tree import (
 )
 from regard.data.phrasebook.verb_group import Clitic, clitics_of, english_be, infinitive_group, verb_group
 from regard.data.phrasebook.verbs import AVOIR
-from regard.data.phrasebook.words import Both, English, French, Piece, Word, comma, finish, open_initial
 
 _LINKERS = {
     "and": "et",

@@ -7,13 +7,13 @@ English: a final subordinate clause belongs to the simple clause before it, a fr
 
 import random
 
-from regard.data.phrasebook import combinations as c
+from regard.data.phrasebook import collocations as c
 from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
 from regard.data.phrasebook.clauses import Clauses, Frame
 from regard.data.phrasebook.lexicon import Fixed
-from regard.data.phrasebook.sampler import fits
-from regard.data.phrasebook.tree import (
+from regard.data.phrasebook.noun_phrases import fits
+from regard.data.phrasebook.syntax_tree import (
     WHO,
     Clause,
     Linked,

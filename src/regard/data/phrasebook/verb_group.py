@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from regard.data.phrasebook.elision import English, French, Piece, Word
 from regard.data.phrasebook.lexicon import Fixed
-from regard.data.phrasebook.tree import Agreement, Pronoun, Tense, VerbPhrase
+from regard.data.phrasebook.syntax_tree import Agreement, Pronoun, Tense, VerbPhrase
 from regard.data.phrasebook.verbs import AVOIR, FAIRE, ÊTRE, FrenchVerb, Verb
-from regard.data.phrasebook.words import English, French, Piece, Word
 
 _NEGATIVE = {"not": "pas", "never": "jamais", "no longer": "plus"}
 _REFLEXIVE = ("me", "se", "nous", "vous", "se")

@@ -34,10 +34,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from regard.data.scenes.captions import Caption
+from regard.data.scenes.objects import Description, Thing
 from regard.data.scenes.painting import Painting, on_grid
 from regard.data.scenes.questions import ANSWERS, QUESTION_KINDS, Question
 from regard.data.scenes.scene import Scene
-from regard.data.scenes.things import Description, Thing
 from regard.errors import DataError, did_you_mean
 
 __all__ = [

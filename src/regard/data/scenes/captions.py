@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from regard.data.scenes.layout import ORDER
+from regard.data.scenes.objects import Description, Thing, article_for, described, plural_of
 from regard.data.scenes.relations import OPPOSITE, RELATIONS, holds
-from regard.data.scenes.things import Description, Thing, article_for, described, plural_of
 
 NUMBERS: Final = ("none", "one", "two", "three", "four", "five")
 _BESIDE_IT: Final = {

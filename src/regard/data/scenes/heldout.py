@@ -5,7 +5,7 @@ from itertools import product
 from typing import Final
 from zlib import crc32
 
-from regard.data.scenes.things import COLOURS, SHAPES, TEXTURES, Description, Kind, Thing
+from regard.data.scenes.objects import COLOURS, SHAPES, TEXTURES, Description, Kind, Thing
 
 RESERVED_PAIRS: Final = frozenset(
     {

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from regard.data.scenes.chance import Chance
 from regard.data.scenes.heldout import FREE, KINDS, RESERVED
+from regard.data.scenes.objects import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Kind, Thing
+from regard.data.scenes.portable_random import Chance
 from regard.data.scenes.relations import AXES, OPPOSITE
-from regard.data.scenes.things import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Kind, Thing
 
 ORDER: Final = ("inside", "above", "below", "left", "right")
 """In which order captions go through what stands around a large thing."""

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.scenes.chance import Chance
-from regard.data.scenes.things import Thing
+from regard.data.scenes.objects import Thing
+from regard.data.scenes.portable_random import Chance
 
 Points = NDArray[Any]
 """One number (float32) for each sampled point: its offset from the middle of a thing, in radii."""

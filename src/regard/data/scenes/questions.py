@@ -14,10 +14,8 @@ from itertools import combinations, permutations
 from typing import Final
 
 from regard.data.scenes.captions import NUMBERS
-from regard.data.scenes.chance import Chance
 from regard.data.scenes.heldout import RESERVED, is_reserved, speaks_of_reserved
-from regard.data.scenes.relations import AXES, RELATIONS, holds
-from regard.data.scenes.things import (
+from regard.data.scenes.objects import (
     COLOURS,
     SHAPES,
     SIZES,
@@ -27,6 +25,8 @@ from regard.data.scenes.things import (
     article_for,
     described,
 )
+from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.relations import AXES, RELATIONS, holds
 
 QUESTION_KINDS: Final = ("existence", "count", "colour", "shape", "comparison", "spatial")
 ANSWERS: Final = ("yes", "no", *NUMBERS, *COLOURS, *SHAPES)

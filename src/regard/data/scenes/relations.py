@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from regard.data.scenes.things import Thing
+from regard.data.scenes.objects import Thing
 
 RELATIONS: Final = {
     "inside": ("inside",),

@@ -9,17 +9,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from regard.atomic_files import write_atomically
 from regard.config import TokenizerConfig
 from regard.data.pair import Pair
-from regard.data.tagged import TaggedCorpora
+from regard.data.special_tokens import MARKS, tag_mark
+from regard.data.tagged_corpora import TaggedCorpora
 from regard.data.tokenizers.base import Learned, Tokenizer, kinds
-from regard.data.tokenizers.plain import Characters, Words
-from regard.data.tokenizers.spelled import Spelled
+from regard.data.tokenizers.characters_and_words import Characters, Words
+from regard.data.tokenizers.spelled_words import Spelled
 from regard.data.tokenizers.subwords import BytePairs, Subwords, Unigram
-from regard.data.tokenizers.tagged import Tagged, has_tag
-from regard.data.vocabulary import MARKS, tag_mark
+from regard.data.tokenizers.tagged_tokenizer import Tagged, has_tag
 from regard.errors import ConfigError, ModelError, did_you_mean
-from regard.files import write_atomically
 
 __all__ = [
     "BytePairs",

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from regard.data.vocabulary import EOS, UNK
+from regard.data.special_tokens import EOS, UNK
 from regard.registry import Registry
 
 
 class Tokenizer(ABC):
-    """Turns raw text into ids and back. The ids 0 to 3 are the marks of `regard.data.vocabulary`."""
+    """Turns raw text into ids and back. The ids 0 to 3 are the marks of `regard.data.special_tokens`."""
 
     kind: str
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from regard.data.special_tokens import BOS, EOS, MARKS, PAD, UNK
 from regard.data.tokenizers.base import Learned, is_mark, kinds
-from regard.data.tokenizers.sampling import Cutter, DroppedMerges, Inventory, SampledPaths
-from regard.data.vocabulary import BOS, EOS, MARKS, PAD, UNK
+from regard.data.tokenizers.subword_sampling import Cutter, DroppedMerges, Inventory, SampledPaths
 from regard.errors import DataError
 
 _SPACE: Final = "▁"

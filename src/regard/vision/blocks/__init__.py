@@ -1,6 +1,6 @@
 """Blocks of attention for convolutional networks, one paper a file; importing this registers them."""
 
-from regard.vision.base import Block, BlockSizes, Seen, blocks, watched_blocks
+from regard.vision.blocks.base import Block, BlockSizes, Seen, blocks, watched_blocks
 from regard.vision.blocks.non_local import Concatenation, DotProduct, EmbeddedGaussian, Gaussian, NonLocal
 from regard.vision.blocks.soft_mask import SoftMask, SpatialMask
 from regard.vision.blocks.squeeze import SqueezeExcitation

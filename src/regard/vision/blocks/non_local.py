@@ -13,7 +13,7 @@ from regard.attention.focus import Softmax
 from regard.attention.reach import Everywhere
 from regard.attention.score import Dot
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.base import Block, BlockSizes, blocks
+from regard.vision.blocks.base import Block, BlockSizes, blocks
 
 
 class OverNumber(Focus):

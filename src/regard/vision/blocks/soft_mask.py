@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
-from regard.vision.base import Block, BlockSizes, blocks
+from regard.vision.blocks.base import Block, BlockSizes, blocks
 from regard.vision.convolution import SMALLEST, Convolutions
 from regard.vision.residual import ResidualUnit
 

@@ -12,12 +12,12 @@ from regard.errors import ConfigError, ModelError
 from regard.layers.dropout import Dropout
 from regard.models.transformer_layer import check_choices
 from regard.shapes import Float, Int, Tensor
-from regard.vision.detection.found import Detected
-from regard.vision.detection.layer import QueryLayer
+from regard.vision.detection.detector_output import Detected
 from regard.vision.detection.queries import Queries, Spotlight, centers, queries, waves
+from regard.vision.detection.query_layer import QueryLayer
 from regard.vision.detection.segmenter import Segmenter
-from regard.vision.draw import draw
 from regard.vision.encoder import ImageEncoder
+from regard.vision.initialisation import draw
 
 NO_MASKS = "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
 

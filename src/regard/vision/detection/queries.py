@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from regard.attention import Attended, Attention, Carry, Memory, build_attention
-from regard.attention.heads import Heads
+from regard.attention.multi_head import Heads
 from regard.config import AttentionConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.masks import exact, masked_softmax
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 
 NARROWEST = 0.02
 """No light is narrower, as a fraction of the image: a box may shrink to nothing on the way."""

@@ -9,7 +9,7 @@ from torch.nn import functional
 from regard.masks import exact, masked_softmax
 from regard.shapes import Float, Int, Tensor
 from regard.vision.convolution import group_norm
-from regard.vision.detection.found import Detected
+from regard.vision.detection.detector_output import Detected
 from regard.vision.detection.queries import Spotlight, centers
 
 

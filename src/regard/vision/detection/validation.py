@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from regard.models.rest import at_rest
+from regard.models.inference_mode import at_rest
+from regard.vision.detection.average_precision import average_precision, mask_overlap
 from regard.vision.detection.batch import Gold, ObjectSet
 from regard.vision.detection.detector import Detector
 from regard.vision.detection.losses import detection_loss
 from regard.vision.detection.predict import Thing, detect
-from regard.vision.detection.scores import average_precision, mask_overlap
 
 AT_ONCE = 64
 """Images that are read at once."""

@@ -11,10 +11,10 @@ from regard.layers.dropout import Dropout
 from regard.models.protocol import Encoded, pick
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.vision.base import Looks
-from regard.vision.draw import draw
+from regard.vision.blocks.base import Looks
 from regard.vision.encoder import ImageEncoder
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
+from regard.vision.initialisation import draw
 
 Tree = TypeVar("Tree")
 

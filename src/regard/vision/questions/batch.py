@@ -11,7 +11,7 @@ from regard.errors import DataError, did_you_mean
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.pixels import from_pixels
 from regard.vision.questions.base import Asking
-from regard.vision.questions.words import PAD, QuestionWords
+from regard.vision.questions.question_words import PAD, QuestionWords
 
 
 class QuestionBatch(NamedTuple):

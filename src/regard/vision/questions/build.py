@@ -4,7 +4,7 @@ from regard.attention.base import coverages
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.vision.questions import cross, top_down  # noqa: F401 (importing them registers them)
+from regard.vision.questions import cross_transformer, top_down  # noqa: F401 (importing them registers them)
 from regard.vision.questions.base import Answerer, Parts, answerers
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from regard.models.rest import at_rest
+from regard.models.inference_mode import at_rest
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.vision.positions import Grid
+from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answered, Answerer
 from regard.vision.questions.batch import QuestionBatch
 

@@ -7,13 +7,13 @@ from regard.attention import Attended, Attention, build_attention
 from regard.attention.build import check_pruned
 from regard.config import AttentionConfig, ModelConfig
 from regard.errors import ConfigError
-from regard.layers.cells import CellState, cells
 from regard.layers.embedding import Embedding
+from regard.layers.rnn_cells import CellState, cells
 from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
 from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
-from regard.vision.questions.gated import GatedTanh, GatedTanhScore
-from regard.vision.questions.words import PAD
+from regard.vision.questions.gated_tanh import GatedTanh, GatedTanhScore
+from regard.vision.questions.question_words import PAD
 
 GATED = "gated-tanh"
 """The paper's score. It is no part of the registry of scores: nothing else looks so."""

@@ -1,0 +1,138 @@
+"""Doing jobs: in this process, or each in one of its own, several at a time, spread over the GPUs there are."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import IO
+
+from regard.compare.training_run import FAILED, INTERRUPTED, Job, Place, Record
+from regard.compare.worker import Say, work
+from regard.training.interrupts import Interruption
+from regard.training.progress import Reporter
+
+POLL = 0.1
+"""Seconds between looks at the processes."""
+
+Ended = Callable[[Record], None]
+
+
+class StoppedError(Exception):
+    """The comparison was asked to stop: what was under way is saved."""
+
+
+def run_here(places: Sequence[Place], say: Say, ended: Ended, reporter: Reporter | None = None) -> None:
+    """Do jobs one after the other in this process."""
+    for number, place in enumerate(places, start=1):
+        say(f"[{number}/{len(places)}] {place.name}")
+        record = work(place, say, reporter)
+        ended(record)
+        if record.state == INTERRUPTED:
+            raise StoppedError
+
+
+def run_apart(places: Sequence[Place], jobs: int, say: Say, ended: Ended) -> None:
+    """Do jobs in processes of their own, so many at a time. One that dies takes none of the others with it."""
+    waiting, running, begun = list(places), list[_Process](), 0
+    with Interruption() as interruption:
+        try:
+            while waiting or running:
+                free = [slot for slot in range(jobs) if slot not in [process.slot for process in running]]
+                while waiting and free and not interruption.asked:
+                    place, begun = waiting.pop(0), begun + 1
+                    say(f"[{begun}/{len(places)}] {place.name}")
+                    running.append(_start(place, free.pop(0), jobs, say))
+                for process in [one for one in running if one.process.poll() is not None]:
+                    running.remove(process)
+                    ended(process.outcome())
+                if interruption.asked:
+                    for process in running:
+                        process.stop()
+                    if not running:
+                        raise StoppedError
+                time.sleep(POLL)
+        finally:
+            for process in running:
+                process.process.kill()
+
+
+@dataclass
+class _Process:
+    place: Place
+    slot: int
+    process: "subprocess.Popen[bytes]"
+    reader: threading.Thread | None
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Ask it to save and to leave. A terminal's Ctrl-C has reached it too: asking twice does no harm."""
+        if not self.stopped:
+            self.stopped = True
+            self.process.send_signal(signal.SIGTERM)
+
+    def outcome(self) -> Record:
+        """Return the record of a process that has ended; one that was killed could not write it."""
+        if self.reader is not None:
+            self.reader.join()
+        code = self.process.returncode
+        record = self.place.read()
+        assert record is not None
+        if code in (0, 1, 130) and (code == 0) != (record.state in (FAILED, INTERRUPTED)):
+            return record
+        if self.stopped or code in (-signal.SIGINT, 130):
+            return self.place.write(replace(record, state=INTERRUPTED))
+        how = f"it was killed by signal {-code}" if code < 0 else f"its process ended with {code}"
+        hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+        see = f"; see {self.place.log}" if self.place.log.is_file() else ""
+        return self.place.write(replace(record, state=FAILED, reason=f"{how}{hint}{see}"))
+
+
+def _start(place: Place, slot: int, jobs: int, say: Say) -> _Process:
+    record = place.read()
+    assert record is not None
+    command = [sys.executable, "-m", "regard.compare.worker", str(place.folder), place.name]
+    # Alone, it has the terminal to itself; of several, each line is marked with the name, and kept in a log.
+    alone = jobs == 1
+    place.log.parent.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stderr=None if alone else subprocess.PIPE,
+        stdout=None if alone else subprocess.DEVNULL,
+        env=environment(record.job, slot, jobs),
+    )
+    if alone:
+        return _Process(place, slot, process, None)
+    assert process.stderr is not None
+    reader = threading.Thread(target=_relay, args=(process.stderr, place, say), daemon=True)
+    reader.start()
+    return _Process(place, slot, process, reader)
+
+
+def _relay(stream: IO[bytes], place: Place, say: Say) -> None:
+    with stream, open(place.log, "ab") as log:
+        for line in stream:
+            log.write(line)
+            log.flush()
+            say(f"{place.name}: {line.decode(errors='replace').rstrip()}")
+
+
+def environment(job: Job, slot: int, jobs: int) -> dict[str, str]:
+    """Return a process's environment: one of the GPUs there are, in turn; without any, its share of the cores."""
+    import torch
+
+    variables = dict(os.environ)
+    if jobs == 1 or job.config.training.device.startswith("cuda:"):
+        return variables
+    count = torch.cuda.device_count() if job.config.training.device != "cpu" else 0
+    if count:
+        seen = [name for name in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        every = seen or [str(number) for number in range(count)]
+        variables["CUDA_VISIBLE_DEVICES"] = every[slot % count]
+    else:
+        variables.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
+    return variables

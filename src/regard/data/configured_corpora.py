@@ -1,0 +1,92 @@
+"""The corpora that settings name: one, several with weights, several with tags; and what is validated with."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from regard.config import DataConfig
+from regard.data.corpus import Corpus, open_corpus
+from regard.data.held_out import Part, Selection
+from regard.data.mixed_corpora import ONE, Entry, MixedCorpora, parse_mixed
+from regard.data.tagged_corpora import TaggedCorpora, check_tagged, embedded, open_tagged, own_part, parse_entry
+from regard.errors import ConfigError
+
+
+class Split(NamedTuple):
+    """A corpus in two parts."""
+
+    train: Corpus
+    valid: Corpus | None
+    """None where there are too few different sources to hold some out."""
+
+
+def entries_of(data: DataConfig) -> tuple[Entry, ...]:
+    """Return what is trained on, corpus by corpus."""
+    if data.tagged:
+        return tuple(parse_entry(entry) for entry in data.tagged)
+    return tuple(parse_mixed(entry) for entry in data.mixed) or (Entry(data.train),)
+
+
+def weights_of(data: DataConfig) -> tuple[Fraction, ...]:
+    """Return how often an epoch has each corpus; nothing where it has all of them once."""
+    weights = tuple(entry.weight for entry in entries_of(data))
+    return weights if any(weight != ONE for weight in weights) else ()
+
+
+def open_data(data: DataConfig, split: str, seed: int, reads: bool = True) -> Corpus | None:
+    """Open what the settings name as the corpus to train on (`train`) or to validate with (`valid`).
+
+    Embedded corpora bring a validation part of their own; None where there is nothing to validate with. `reads` says
+    whether there is a source to read, by which a part would be held out.
+    """
+    if data.held_out:
+        halves = open_split(data, seed, reads)
+        return halves.train if split == "train" else halves.valid
+    if split == "train":
+        entries = entries_of(data)
+        return _joined(data, entries, [open_corpus(entry.parts, split, seed) for entry in entries])
+    if data.tagged:
+        tagged = data.valid_tagged or embedded(data.tagged)
+        return open_tagged(tagged, split, seed) if tagged else None
+    if data.valid:
+        return open_corpus(data.valid, split, seed)
+    own = dict.fromkeys(name for entry in entries_of(data) for name in own_part(entry.parts))
+    opened = [open_corpus((name,), split, seed) for name in own]
+    return MixedCorpora(opened) if len(opened) > 1 else next(iter(opened), None)
+
+
+def open_split(data: DataConfig, seed: int, reads: bool = True) -> Split:
+    """Open what is trained on, and hold a part of it out; that is validated with once, whatever the weights."""
+    entries = entries_of(data)
+    whole = [open_corpus(entry.parts, "train", seed) for entry in entries]
+    selection = Selection(whole, data.held_out, seed, by_target=not reads)
+    if not selection.hashes:
+        return Split(_joined(data, entries, whole), None)
+    train, valid = ([Part(corpus, selection, held_out) for corpus in whole] for held_out in (False, True))
+    once = [entry._replace(weight=ONE) for entry in entries]
+    return Split(_joined(data, entries, train), _joined(data, once, valid))
+
+
+def _joined(data: DataConfig, entries: Sequence[Entry], opened: Sequence[Corpus]) -> Corpus:
+    weights = [entry.weight for entry in entries]
+    if data.tagged:
+        return TaggedCorpora([(entry.tag, corpus) for entry, corpus in zip(entries, opened, strict=True)], weights)
+    return MixedCorpora(opened, weights) if data.mixed else opened[0]
+
+
+def check_corpora(data: DataConfig) -> None:
+    """Raise a ConfigError for corpora that cannot be followed."""
+    check_tagged(data)
+    for entry in data.mixed:
+        parse_mixed(entry)
+    for name in ("train", "tagged"):
+        if data.mixed and getattr(data, name):
+            raise ConfigError(f"data.{name} and data.mixed are both given: give one of them.")
+    if data.held_out < 0:
+        raise ConfigError(f"data.held_out is {data.held_out}; it must be at least 0.")
+    given = next((name for name in ("valid", "valid_tagged") if getattr(data, name)), None)
+    if data.held_out and given is not None:
+        raise ConfigError(
+            f"data.{given} is a validation corpus, and data.held_out={data.held_out} takes another from the training "
+            "corpus: leave one of them out."
+        )

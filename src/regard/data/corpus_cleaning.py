@@ -1,0 +1,100 @@
+"""A corpus without the lines that look wrong, and these lines in a file of their own, each with its rule."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from regard.data.corpus import Corpus, Files
+from regard.data.corpus_checks import Checked, Options, check
+from regard.data.pair import Pair
+from regard.data.pair_formats import record, row
+from regard.data.raw_lines import BLANK, Entry
+from regard.errors import ConfigError, DataError
+
+_TABLES, _RECORDS, _TEXTS = (".tsv",), (".jsonl", ".ndjson"), (".txt",)
+
+
+class Cleaned(NamedTuple):
+    """What was written."""
+
+    checked: Checked
+    out: Path
+    dropped: Path
+    kept: int
+    taken: tuple[int, ...]
+    """Lines that each finding took; a line that is among several is counted for the first."""
+
+
+def clean(corpus: Corpus, out: Path, against: Sequence[Corpus] = (), options: Options | None = None) -> Cleaned:
+    """Write what does not look wrong to `out`, in the form of its ending, and the rest beside it: `out.dropped.tsv`."""
+    options = options or Options()
+    _check_out(corpus, out, against)
+    checked = check(corpus, against, options)
+    taken, counts, kept = checked.taken, Counter[int](), 0
+    if len(taken) == checked.lines:
+        raise DataError(f"{corpus.name}: every line looks wrong, so there is nothing to write. --check shows why.")
+    dropped = out.with_suffix(f".dropped{out.suffix}")
+    line, dropped_line = _forms(out, corpus.name)
+    try:
+        with ExitStack() as stack:
+            good, bad = (stack.enter_context(_whole(path)) for path in (out, dropped))
+            for place, entry in enumerate(options.read(corpus)):
+                if place in taken:
+                    counts[taken[place]] += 1
+                    bad.write(dropped_line(checked.findings[taken[place]].name, place + 1, entry) + "\n")
+                elif entry.fault != BLANK:
+                    kept += 1
+                    good.write(line(entry.pair, place + 1) + "\n")
+    except OSError as error:
+        raise DataError(f"Cannot write {out}: {(error.strerror or str(error)).lower()}.") from None
+    return Cleaned(checked, out, dropped, kept, tuple(counts[i] for i in range(len(checked.findings))))
+
+
+def _check_out(corpus: Corpus, out: Path, against: Sequence[Corpus]) -> None:
+    allowed = (*_TABLES, *_RECORDS) if corpus.paired else _TEXTS
+    if out.suffix.lower() not in allowed:
+        what = "pairs are written as" if corpus.paired else "texts are written as"
+        raise ConfigError(f"--clean {out}: {what} {' or '.join(allowed)}, told by the ending.")
+    for one in (corpus, *against):
+        for file in one.files if isinstance(one, Files) else ():
+            if out.exists() and os.path.exists(file.name) and os.path.samefile(out, file.name):
+                raise ConfigError(f"--clean {out}: this is a corpus to read. Give another file.")
+
+
+def _forms(out: Path, name: str) -> tuple[Callable[[Pair, int], str], Callable[[str, int, Entry], str]]:
+    """Return how to write a pair, and a line that is dropped."""
+    ending = out.suffix.lower()
+    if ending in _RECORDS:
+        return lambda pair, _: record(pair), _dropped_record
+    if ending in _TEXTS:
+        return lambda pair, _: pair.target, _dropped_row
+    return lambda pair, number: row(pair, name, number, "--clean OUT.jsonl"), _dropped_row
+
+
+def _dropped_record(rule: str, number: int, entry: Entry) -> str:
+    told = {"rule": rule, "line": number, **json.loads(record(entry.pair)), **({"why": entry.why} if entry.why else {})}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _dropped_row(rule: str, number: int, entry: Entry) -> str:
+    texts = (entry.pair.source, entry.pair.target)
+    columns = [text.replace("\n", " ").replace("\r", " ") for text in texts if text or entry.fault != "malformed"]
+    return "\t".join((rule, str(number), *columns))
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[str]]:
+    """Open a file that takes its place once all of it is written."""
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        with open(beside, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""Several corpora in one, each with a weight: how often an epoch has its pairs.
+
+Tokens are stored once. What an epoch has is drawn by row: a corpus is an endless sequence of passes over it, each in
+an order of its own, and an epoch goes on where the one before stopped. So with weight 2 it has each pair twice, with
+0.5 it has another half each time, and after E epochs every pair of a corpus of weight w was there ⌊E·w⌋ or ⌈E·w⌉ times.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.corpus import Corpus
+from regard.data.line_files import STDIN
+from regard.data.pair import Pair
+from regard.errors import ConfigError, DataError
+
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
+HEAVIEST: Final = 1_000
+"""The greatest weight: rows of an epoch are held in memory."""
+ONE: Final = Fraction(1)
+
+
+class Entry(NamedTuple):
+    """What one `CORPUS*WEIGHT` says, or one `TAG=CORPUS*WEIGHT`."""
+
+    parts: tuple[str, ...]
+    weight: Fraction = ONE
+    tag: str = ""
+
+
+class MixedCorpora(Corpus):
+    """All pairs of several corpora, one corpus after the other, each once: weights only count when epochs are drawn."""
+
+    def __init__(self, corpora: Sequence[Corpus], weights: Sequence[Fraction] = ()) -> None:
+        self._corpora = tuple(corpora)
+        self._weights = tuple(weights) or (ONE,) * len(self._corpora)
+        self.name = ", ".join(
+            corpus.name if weight == ONE else f"{corpus.name} × {shown(weight)}"
+            for corpus, weight in zip(self._corpora, self._weights, strict=True)
+        )
+        self.paired = all(corpus.paired for corpus in self._corpora)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return chain.from_iterable(self._corpora)
+
+    @property
+    def parts(self) -> tuple[Corpus, ...]:
+        """The corpora, in the order in which their pairs come."""
+        return self._corpora
+
+    def identity(self) -> str:
+        """Take in the weights."""
+        both = zip(self._weights, self._corpora, strict=True)
+        return "\n".join(f"{shown(weight)} {corpus.identity()}" for weight, corpus in both)
+
+
+class Draws:
+    """Which rows an epoch has, of corpora that lie one after the other and have weights: a pure function."""
+
+    def __init__(self, counts: Sequence[int], weights: Sequence[Fraction], seed: int) -> None:
+        """`counts` is how many rows each corpus has."""
+        self._ends = list(np.cumsum(counts))
+        self._counts, self._weights, self._seed = tuple(counts), tuple(weights), seed
+        if all(weight * count < 1 for weight, count in zip(self._weights, self._counts, strict=True)):
+            raise DataError("With these weights there are epochs without a single pair: raise them.")
+
+    def __call__(self, epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch, counted from 1, corpus by corpus; a row may be there several times."""
+        drawn = []
+        for corpus, (count, weight) in enumerate(zip(self._counts, self._weights, strict=True)):
+            start, end = ((each * weight * count).__floor__() for each in (epoch - 1, epoch))
+            drawn.append(self._rows(corpus, start, end) + self._ends[corpus] - count)
+        return np.concatenate(drawn)
+
+    @property
+    def identity(self) -> str:
+        """What changes whenever epochs may have other rows."""
+        return " ".join(f"{n}*{shown(weight)}" for n, weight in zip(self._counts, self._weights, strict=True))
+
+    def sizes(self) -> list[int]:
+        """How many pairs of each corpus an epoch has; a weight that is no whole number may make it one more."""
+        return [(weight * count).__floor__() for weight, count in zip(self._weights, self._counts, strict=True)]
+
+    def _rows(self, corpus: int, start: int, end: int) -> NDArray[np.int64]:
+        """Return what a corpus has from one place to another in the endless sequence of passes over it."""
+        count, rows = self._counts[corpus], [np.zeros(0, np.int64)]
+        while start < end:
+            number, first = divmod(start, count)
+            last = min(count, first + end - start)
+            rows.append(self._pass(corpus, number)[first:last] if last - first < count else np.arange(count))
+            start += last - first
+        return np.concatenate(rows)
+
+    def _pass(self, corpus: int, number: int) -> NDArray[np.int64]:
+        """Return the order of a pass. Only raw random bits are drawn, which NumPy keeps the same."""
+        random = np.random.PCG64([self._seed % 2**64, number, corpus + 1])
+        return np.argsort(random.random_raw(self._counts[corpus]), kind="stable")
+
+
+def shown(weight: Fraction) -> str:
+    """Write a weight as a person would."""
+    return str(weight) if weight.denominator == 1 else f"{float(weight):.9f}".rstrip("0")
+
+
+def parse_mixed(entry: str, setting: str = "data.mixed") -> Entry:
+    """Read one `CORPUS*WEIGHT`, or `CORPUS` of weight 1; commas separate the files of a corpus."""
+    corpus, star, written = entry.rpartition("*")
+    parts = tuple(part.strip() for part in (corpus if star else entry).split(","))
+    weight = _weight(entry, written.strip(), setting) if star else ONE
+    if not all(parts):
+        raise ConfigError(
+            f"{setting}: {entry!r} is not CORPUS or CORPUS*WEIGHT, such as pairs.tsv*2 or train.en,train.de*0.5 "
+            "(commas separate the files of a corpus)."
+        )
+    if STDIN in parts:
+        raise ConfigError(f"{setting}: {entry!r} is standard input, which goes alone: give a file.")
+    return Entry(parts, weight)
+
+
+def _weight(entry: str, written: str, setting: str) -> Fraction:
+    if not _WEIGHT.fullmatch(written):
+        raise ConfigError(
+            f"{setting}: {entry!r} ends in {written!r} after the *, which is no weight: write a number above 0, "
+            f"such as *2 or *0.5. Is the * part of a file's name? Then say how often it counts: {entry}*1."
+        )
+    weight = Fraction(written)
+    if not 0 < weight <= HEAVIEST:
+        raise ConfigError(
+            f"{setting}: {entry!r} has the weight {written}; it must be above 0 and at most {HEAVIEST:,}."
+            + (" Leave out a corpus that is not to be trained on." if not weight else "")
+        )
+    return weight

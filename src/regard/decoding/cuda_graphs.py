@@ -1,0 +1,261 @@
+"""Beam search in tensors of fixed shapes, whose steps a GPU takes by itself: each is recorded once as a CUDA graph.
+
+The search in `loop.py` launches some hundred small kernels at every step, and then asks the GPU who goes on. Here all
+that a step reads and writes stands where it stood at the step before, so one launch replays all of them. A sentence
+that is done stays in its place and is left alone; the host hears of it some steps later, without the GPU waiting, and
+when most of a batch is done the rest moves to a smaller frame. The results are those of `loop.py`.
+"""
+
+import logging
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+import torch
+
+from regard.config import DecodingConfig
+from regard.decoding.hypothesis import End, History, Hypothesis
+from regard.decoding.search_loop import no_translation, not_finite
+from regard.decoding.search_methods import Request
+from regard.decoding.static_search import Asked, Frame, Shape, each, send
+from regard.decoding.token_limits import NEVER, Rules, limit
+from regard.models.protocol import Decoder, Encoded
+from regard.shapes import Bool, Int, Tensor
+
+SENTENCES = (1, 8, 64)
+"""Frames have room for so many sentences, or for a power of two above: below, a GPU is not busy anyway."""
+PLACES = 16
+"""Sources are filled up to a multiple of this."""
+STEPS = 32
+"""A frame has room for so many steps, or for twice, four times, … as many."""
+EVERY = 2
+"""Steps after which the GPU tells who goes on."""
+BEHIND = 1
+"""How many times it may have told before the host listens: it always has something to do."""
+SHARE = 4
+"""A batch moves to a smaller frame when one in so many of its places is still searched."""
+KEPT = 24
+"""Frames that are kept; the one that was not used for the longest goes first."""
+
+logger = logging.getLogger("regard")
+
+
+class Graphs:
+    """The frames of one model, made when they are first needed and used again for batches of like shapes."""
+
+    def __init__(self, captures: bool = True, smallest: int = SENTENCES[-1]) -> None:
+        """Without `captures`, steps are taken kernel by kernel. No batch moves to a frame smaller than `smallest`."""
+        self.smallest = smallest
+        self._captures = captures
+        self._frames: OrderedDict[Any, Frame] = OrderedDict()
+        self._pool: Any = None
+        self._weights: tuple[int, ...] = ()
+        self._known: tuple[Decoder[Any], bool] | None = None
+        self._alone = Lock()  # a frame holds one search at a time
+
+    @staticmethod
+    def can(options: DecodingConfig, request: Request) -> bool:
+        """Whether this is a search that frames know."""
+        plain = options.method == "beam" and not options.coverage_penalty and not any(request.prefix or ())
+        return (
+            plain
+            and not request.candidates
+            and not request.look
+            and request.words is None
+            and request.constraints is None
+        )
+
+    def search(
+        self,
+        decoder: Decoder[Any],
+        encoded: Encoded,
+        options: DecodingConfig,
+        request: Request,
+        lengths: Sequence[int] | None = None,
+        meanwhile: Iterator[None] | None = None,
+    ) -> list[list[Hypothesis]] | None:
+        """Find what `beam_search` finds; None where the decoder has no steady state.
+
+        `lengths` are those of the sources, for who knows them without asking the device. `meanwhile` is what the host
+        does, bit by bit, while it would wait.
+        """
+        with torch.inference_mode(), self._alone:
+            if not self._is_steady(decoder, encoded):
+                return None
+            read = encoded.mask.sum(dim=1).tolist() if lengths is None else lengths
+            most = request.most or sys.maxsize
+            limits = [min(limit(options, request.longest, length, ()), most) for length in read]
+            return _Search(self, decoder, encoded, options, request, limits).found(meanwhile or iter(()))
+
+    def _is_steady(self, decoder: Decoder[Any], encoded: Encoded) -> bool:
+        if self._known is None or self._known[0] is not decoder:
+            first = Encoded(*(None if part is None else part[:1] for part in encoded))  # type: ignore[arg-type]
+            self._known = decoder, decoder.steady(first, 1, 1) is not None
+        return self._known[1]
+
+    def frame(
+        self, decoder: Decoder[Any], like: Encoded, options: DecodingConfig, request: Request, shape: Shape
+    ) -> Frame:
+        """Return a frame of this shape; the first time, make it."""
+        weights = tuple(weight.data_ptr() for weight in decoder.parameters())
+        if weights != self._weights:
+            self._frames.clear()
+            self._weights = weights
+        asked = Asked(
+            options.beam,
+            request.n_best,
+            request.bos,
+            request.eos,
+            frozenset(request.banned),
+            options.min_length,
+            options.length_penalty,
+            options.patience,
+        )
+        key = (decoder, asked, shape)
+        if key not in self._frames:
+            rules = Rules.make(like.mask[:1], options, replace(request, prefix=None))
+            frame = Frame(decoder, like, asked, shape, rules.not_banned(decoder.output.out_features))
+            if like.mask.is_cuda and self._captures:
+                self._capture(frame)
+            self._frames[key] = frame
+            if len(self._frames) > KEPT:
+                self._frames.popitem(last=False)
+        self._frames.move_to_end(key)
+        return self._frames[key]
+
+    def _capture(self, frame: Frame) -> None:
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        try:
+            frame.capture(self._pool)
+        except RuntimeError as error:
+            self._captures = False
+            logger.warning(
+                "Steps of this search are launched kernel by kernel, which is slower: they cannot be recorded (%s).",
+                str(error).strip().splitlines()[0],
+            )
+
+
+class _Search:
+    """The search of one batch."""
+
+    def __init__(
+        self,
+        graphs: Graphs,
+        decoder: Decoder[Any],
+        encoded: Encoded,
+        options: DecodingConfig,
+        request: Request,
+        limits: list[int],
+    ) -> None:
+        """`limits` are the most tokens of each sentence."""
+        self.graphs, self.decoder, self.encoded, self.options, self.request = graphs, decoder, encoded, options, request
+        self.limits, self.longest = limits, max(limits)
+        self.history = History()
+        self.numbers = list(range(len(self.limits)))
+        """The sentences still searched, in the order of their places."""
+        self.recorded = 0
+        """Steps that the history has."""
+        self.frame = self._frame(len(self.limits), 1)
+        self.results = each(torch.clone, self.frame.board)
+        """What is known of sentences that are not searched any more, by their numbers."""
+
+    def _frame(self, sentences: int, length: int) -> Frame:
+        steps = STEPS
+        while steps < (length if self.decoder.grows else self.longest):
+            steps *= 2
+        places = -(-self.encoded.mask.shape[1] // PLACES) * PLACES
+        shape = Shape(room_for(sentences), places, steps)
+        return self.graphs.frame(self.decoder, self.encoded, self.options, self.request, shape)
+
+    def found(self, meanwhile: Iterator[None]) -> list[list[Hypothesis]]:
+        """Step until every sentence is done."""
+        self.frame.begin(self.encoded, self.limits)
+        told: deque[_Told] = deque()
+        for length in range(1, self.longest + 1):
+            if length > self.frame.shape.steps:
+                larger = self._frame(self.frame.shape.sentences, length)
+                self._move(torch.arange(len(self.numbers)), larger, length)
+            self.frame.advance()
+            if length % EVERY:
+                continue
+            told.append(_Told(self.frame.board.going))
+            if len(told) <= BEHIND:
+                continue
+            going = [place for place, goes in enumerate(told.popleft().heard(meanwhile)[: len(self.numbers)]) if goes]
+            if not going:
+                break
+            fewer = max(self.graphs.smallest, room_for(len(going)))
+            if fewer * SHARE <= self.frame.shape.sentences:
+                self._move(torch.tensor(going), self._frame(fewer, length), length + 1)
+                told.clear()
+        self._leave(length + 1)
+        return self._hypotheses()
+
+    def _move(self, places: Int[Tensor, " B"], frame: Frame, length: int) -> None:
+        """Go on in another frame, with what stands in these places, before token number `length`."""
+        self._leave(length)
+        frame.take_over(self.frame, send(places, self.encoded.mask.device))
+        self.frame, self.numbers = frame, [self.numbers[place] for place in places.tolist()]
+
+    def _leave(self, length: int) -> None:
+        """Note what the frame knows: it may be used for something else before that is looked at."""
+        count, numbers = len(self.numbers), send(torch.tensor(self.numbers), self.encoded.mask.device)
+        for known, own in zip(self.results, self.frame.board, strict=True):
+            known.index_copy_(0, numbers, own[:count])
+        steps = [table[self.recorded : length - 1, :count].clone() for table in self.frame.record]
+        for tokens, parents, log_probs in zip(*steps, strict=True):
+            self.history.record(self.numbers, tokens, parents, log_probs, None)
+        self.recorded = length - 1
+
+    def _hypotheses(self) -> list[list[Hypothesis]]:
+        broken = int(self.frame.broken)
+        if broken:
+            raise not_finite(broken)
+        ends = [own[: self.request.n_best] for own in self._ends()]
+        for number, own in enumerate(ends):
+            if not own:
+                raise no_translation(number)
+        traced = iter(self.history.trace([end for own in ends for end in own], self.encoded.mask))
+        return [[next(traced) for _ in own] for own in ends]
+
+    def _ends(self) -> Iterator[list[End]]:
+        """Tell where the hypotheses of each sentence end, best first: the complete ones, then those cut off."""
+        board = self.results
+        tables = [part[: len(self.limits)].tolist() for part in (board.scores, board.lengths, board.slots, board.cut)]
+        for number, (scores, lengths, slots, cut) in enumerate(zip(*tables, strict=True)):
+            complete = zip(scores, lengths, slots, strict=True)
+            cut_off = sorted(((score, slot) for slot, score in enumerate(cut)), key=lambda end: -end[0])
+            yield [
+                *(End(number, length, slot, score) for score, length, slot in complete if score > NEVER),
+                *(End(number, self.limits[number], slot, score) for score, slot in cut_off if score > NEVER),
+            ]
+
+
+class _Told:
+    """Which sentences go on, on its way to the host."""
+
+    def __init__(self, going: Bool[Tensor, " B"]) -> None:
+        self._event: Any = None
+        if going.is_cuda:
+            self._going = torch.empty(going.shape, dtype=torch.bool, pin_memory=True)
+            self._going.copy_(going, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
+        else:
+            self._going = going.clone()
+
+    def heard(self, meanwhile: Iterator[None]) -> list[bool]:
+        """Wait for it."""
+        while self._event is not None and not self._event.query():
+            if next(meanwhile, self) is self:  # nothing left to do
+                self._event.synchronize()
+        return self._going.tolist()
+
+
+def room_for(sentences: int) -> int:
+    """Return how many sentences a frame has room for that is to hold so many."""
+    return next((size for size in SENTENCES if size >= sentences), 1 << (sentences - 1).bit_length())

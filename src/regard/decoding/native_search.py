@@ -1,0 +1,189 @@
+"""Beam search by the compiled library, for the decoders that it knows: the same results in less time.
+
+Texts are encoded, a batch in each thread, and then searched all together; the library encodes too where it knows how.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from regard.config import DecodingConfig
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search_loop import no_translation, not_finite
+from regard.decoding.search_methods import Request
+from regard.decoding.token_limits import Rules
+from regard.models.seq2seq import Seq2Seq
+from regard.native.decoder import LONGEST, Asked, Engine, Found, Options, UnknownError
+from regard.native.encoder import Reading
+from regard.native.library import library
+
+ROWS = 160
+"""Hypotheses that one thread steps at once: enough that each weight is read for many, few enough for the caches."""
+PLACES = 1 << 14
+"""Source places, padding included, that are encoded before they are searched."""
+
+logger = logging.getLogger("regard")
+
+Job = TypeVar("Job")
+Done = TypeVar("Done")
+
+
+class Engines:
+    """The engines of one model, made when they are first needed and again when its weights have changed."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[tuple[int, ...], int, Engine | None]] = {}
+        self._told = False
+
+    def find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
+        """Return what searches faster, or None where the search in Python is the only one.
+
+        `longest` is the most tokens that will be read or written. A precision that cannot be followed is told of, once.
+        """
+        engine = self._find(model, options, candidates, longest)
+        followed = options.precision == "float32" or (engine is not None and library().offers(options.precision))
+        if not followed and not self._told:
+            self._told = True
+            logger.warning(
+                "decoding.precision=%s is not followed: %s. Products are in float32.",
+                "int8 (for --fast)" if options.precision == "int8" else options.precision,
+                "this search, model or device is not one of the compiled library's"
+                if library().offers(options.precision)
+                else "the compiled library does not offer it here (regard doctor says why)",
+            )
+        return engine
+
+    def _find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
+        if options.method != "beam" or options.coverage_penalty or candidates or not isinstance(model, Seq2Seq):
+            return None
+        if next(model.parameters()).device.type != "cpu":
+            return None
+        precision = options.precision if library().offers(options.precision) else "float32"
+        version = _version(model)
+        known, positions, engine = self._made.get(precision, ((), LONGEST, None))
+        if known != version or positions < longest:
+            positions = max(positions, 1 << (longest - 1).bit_length())
+            engine = _made(model, precision, positions)
+            self._made[precision] = (version, positions, engine)
+        return engine
+
+
+def _made(model: Seq2Seq, precision: str, positions: int) -> Engine | None:
+    try:
+        engine = Engine(model.decoder, precision, positions)
+    except UnknownError:
+        return None
+    with contextlib.suppress(UnknownError, MemoryError):
+        engine.reading = Reading(model, precision, positions)
+    return engine
+
+
+def _version(model: Seq2Seq) -> tuple[int, ...]:
+    """Say which weights these are, so that an engine is made anew when they have changed.
+
+    Torch counts changes, but not those of fused optimizers, of `weight.data`, and of what was made in inference mode:
+    so a little of what they hold is looked at too.
+    """
+    weights = list(model.parameters())
+    counted = sum(0 if weight.is_inference() else weight._version for weight in weights)
+    places = np.array([weight.data_ptr() for weight in weights], np.uint64)
+    calls = library().calls
+    if calls is None or any(weight.dtype != torch.float32 or not weight.is_contiguous() for weight in weights):
+        return (counted, *map(int, places))
+    sizes = np.array([weight.numel() for weight in weights], np.int64)
+    return (counted, calls.regard_fingerprint(places.ctypes.data, sizes.ctypes.data, len(weights)), *map(int, places))
+
+
+def search_natively(
+    engine: Engine, starts: Sequence[Any], options: DecodingConfig, requests: Sequence[Request]
+) -> list[list[Hypothesis]]:
+    """Find the best hypotheses of all sentences of several batches, each with a request of its own.
+
+    `starts` are what the decoder's `start` yields for them.
+    """
+    request = requests[0]
+    rules = [Rules.make(start.mask, options, own) for start, own in zip(starts, requests, strict=True)]
+    for own in rules:
+        own.not_banned(engine.words)
+    asked = Asked(
+        Options(
+            beam=options.beam,
+            n_best=request.n_best,
+            bos=request.bos,
+            eos=request.eos,
+            min_length=options.min_length,
+            at_once=max(1, ROWS // options.beam),
+            threads=torch.get_num_threads(),
+            look=request.look,
+            length_penalty=options.length_penalty,
+            patience=options.patience,
+        ),
+        limits=[limit for own in rules for limit in own.limits.tolist()],
+        prefixes=[[token for token in row if token >= 0] for own in rules for row in own.forced.tolist()],
+        words=None if request.words is None else [one for own in requests for one in own.words or ()],
+        banned=request.banned,
+    )
+    found = engine.search(starts, asked)
+    if found.broken:
+        raise not_finite(found.broken)
+    places = [length for start in starts for length in start.mask.sum(dim=1).tolist()]
+    return _hypotheses(found, places, engine.looks if request.look else (0, 1))
+
+
+def _hypotheses(found: Found, places: Sequence[int], looks: tuple[int, int]) -> list[list[Hypothesis]]:
+    """Cut what was found into hypotheses; `places` are those of each source."""
+    lengths, scores = found.lengths.tolist(), found.scores.tolist()
+    log_probs, tokens, weights = found.log_probs.tolist(), found.tokens.tolist(), torch.from_numpy(found.weights)
+    every, number, written, looked = [], 0, 0, 0
+    for row, (count, size) in enumerate(zip(found.counts.tolist(), places, strict=True)):
+        if not count:
+            raise no_translation(row)
+        own = []
+        for _ in range(count):
+            shape = (lengths[number], *looks, size)
+            until, seen = written + shape[0], looked + shape[0] * shape[1] * shape[2] * size
+            own.append(
+                Hypothesis(
+                    tokens[written:until], scores[number], log_probs[written:until], weights[looked:seen].view(shape)
+                )
+            )
+            number, written, looked = number + 1, until, seen
+        every.append(own)
+    return every
+
+
+def in_threads(function: Callable[[Job], Done], jobs: Sequence[Job]) -> list[Done]:
+    """Do jobs side by side, each with one of torch's threads: two that wait for each other do less than two alone."""
+    threads = torch.get_num_threads()
+
+    def alone(job: Job) -> Done:
+        torch.set_num_threads(1)
+        with torch.inference_mode():
+            return function(job)
+
+    try:
+        if threads == 1 or len(jobs) == 1:
+            return [alone(job) for job in jobs]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(alone, jobs))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def together(batches: Iterable[list[int]], lengths: Sequence[int]) -> list[list[list[int]]]:
+    """Put batches together that are encoded before any of them is searched."""
+    groups: list[list[list[int]]] = []
+    room = 0
+    for batch in batches:
+        places = len(batch) * max(lengths[row] for row in batch)
+        if not groups or places > room:
+            groups.append([])
+            room = PLACES
+        groups[-1].append(batch)
+        room -= places
+    return groups

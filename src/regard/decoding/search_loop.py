@@ -1,0 +1,242 @@
+"""The one loop that all ways to decode share, over the Decoder protocol alone.
+
+At each step the decoder scores what may follow every live hypothesis, and a `Choose` says which of these extensions
+are kept. Those that end (with the end mark, or at the longest length without one) are set aside, ranked by the score of
+Wu et al. 2016; the others live on. A sentence is done when no live hypothesis can still beat the worst of those set
+aside, and then it leaves the batch.
+"""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+
+from regard.decoding.hypothesis import End, History, Hypothesis
+from regard.decoding.penalties import best_length_penalty, coverage_penalty, length_penalty
+from regard.decoding.search_methods import Request
+from regard.decoding.token_limits import NEVER, Rules
+from regard.errors import ConfigError, ModelError
+from regard.models.protocol import Decoder, Encoded
+from regard.shapes import Bool, Float, Int, Tensor
+
+State = TypeVar("State")
+
+
+class Chosen(NamedTuple):
+    """The extensions that are kept at one step, M for each sentence."""
+
+    tokens: Int[Tensor, "B M"]
+    parents: Int[Tensor, "B M"]
+    """The slot of the hypothesis that each one extends."""
+    kept: Bool[Tensor, "B M"] | None = None
+    """Which of them count; the others leave their slots empty. All, unless it is said."""
+
+
+class Choose(ABC):
+    """Chooses extensions. Slots are split into `groups`, each of which sets aside what has ended for itself."""
+
+    groups: int = 1
+    moves: bool
+    """Whether a hypothesis can come to stand in another slot than the one it extends."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        totals: Float[Tensor, "B N"],
+        possible: Float[Tensor, "B N W"],
+        length: int,
+        sentences: Int[Tensor, " B"],
+    ) -> Chosen:
+        """Choose tokens number `length`, given what every hypothesis has and what every extension would add."""
+
+
+class Finished:
+    """The best hypotheses of each group that have ended in one way, as places in the history; all on the device."""
+
+    def __init__(self, sentences: int, groups: int, n_best: int, device: torch.device) -> None:
+        self.groups = groups
+        self.scores = torch.full((sentences * groups, n_best), NEVER, device=device)
+        self.lengths = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
+        self.slots = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
+        self.count = torch.zeros(sentences, dtype=torch.long, device=device)
+        """How many have ended so, kept or not."""
+
+    def add(self, sentences: Int[Tensor, " B"], scores: Float[Tensor, "B N"], length: int) -> Float[Tensor, "B G"]:
+        """Enter those that ended at this length (the others have no score); return the worst score kept."""
+        slots = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
+        self.count[sentences] += (scores > NEVER).sum(dim=1)
+        if self.groups > 1:
+            scores, slots = (part.reshape(len(sentences) * self.groups, -1) for part in (scores, slots))
+            numbers = torch.arange(self.groups, device=scores.device)
+            rows = (sentences[:, None] * self.groups + numbers).flatten()
+        else:
+            rows = sentences
+        merged = torch.cat([self.scores[rows], scores], dim=1)
+        kept, chosen = merged.topk(self.scores.shape[1], dim=1)
+        self.scores[rows] = kept
+        for table, new in ((self.lengths, torch.full_like(slots, length)), (self.slots, slots)):
+            table[rows] = torch.cat([table[rows], new], dim=1).gather(1, chosen)
+        return kept[:, -1].view(len(sentences), self.groups)
+
+    def ends(self) -> list[list[End]]:
+        """Return where the hypotheses of each sentence end, best first."""
+        found: list[list[End]] = [[] for _ in range(len(self.scores) // self.groups)]
+        tables = zip(self.scores.tolist(), self.lengths.tolist(), self.slots.tolist(), strict=True)
+        for row, table in enumerate(tables):
+            number = row // self.groups
+            ends = (End(number, length, slot, score) for score, length, slot in zip(*table, strict=True))
+            found[number] += [end for end in ends if end.score > NEVER]
+        return [sorted(ends, key=lambda end: -end.score) for ends in found]
+
+
+class Endings(NamedTuple):
+    """The two ways to end."""
+
+    complete: Finished
+    """With the end mark."""
+    cut: Finished
+    """At the longest length, without it."""
+
+    def ends(self, copies: int) -> list[list[End]]:
+        """Return where the hypotheses of each sentence end: the complete ones, then those cut off."""
+        both = zip(self.complete.ends(), self.cut.ends(), strict=True)
+        ends = [[*complete, *cut] for complete, cut in both]
+        if not all(ends):
+            raise no_translation(next(number for number, group in enumerate(ends) if not group) // copies)
+        return ends
+
+
+class Live(NamedTuple):
+    """The hypotheses that are still being written: N slots for each of the B sentences still searched."""
+
+    sentences: Int[Tensor, " B"]
+    totals: Float[Tensor, "B N"]
+    """Log-probability of each hypothesis; -inf where a slot is empty."""
+    covered: Float[Tensor, "B N S"]
+    """How much each hypothesis has looked at every source position; kept up only for the coverage penalty."""
+
+
+class Outcome(NamedTuple):
+    """All that happened, and where in it hypotheses end: for each sentence, best first."""
+
+    history: History
+    ends: list[list[End]]
+    mask: Bool[Tensor, "B S"]
+
+    def trace(self, ends: Sequence[Sequence[End]]) -> list[list[Hypothesis]]:
+        """Put together the hypotheses that end at the given places."""
+        traced = iter(self.history.trace([end for group in ends for end in group], self.mask))
+        return [[next(traced) for _ in group] for group in ends]
+
+
+def run(
+    decoder: Decoder[State], encoded: Encoded, rules: Rules, request: Request, choose: Choose, copies: int = 1
+) -> Outcome:
+    """Step the decoder until every sentence is done.
+
+    With `copies`, every sentence is searched that many times over: sentence n is then the numbers from n * copies on.
+    """
+    mask = encoded.mask if copies == 1 else encoded.mask.repeat_interleave(copies, dim=0)
+    device, count = mask.device, len(mask)
+    finished = Endings(*(Finished(count, choose.groups, request.n_best, device) for _ in range(2)))
+    history = History()
+    numbers = list(range(count))  # the sentences still searched, as the host knows them
+    every_sentence = torch.arange(count, device=device)
+    live = Live(
+        every_sentence, torch.zeros(count, 1, device=device), torch.zeros(count, 1, mask.shape[1], device=device)
+    )
+    look = request.look or rules.options.coverage_penalty > 0
+    state, token = decoder.start(encoded), torch.full((count,), request.bos, device=device)
+    if copies > 1:
+        state = decoder.reorder(state, every_sentence // copies)
+    for length in itertools.count(1):
+        step = decoder.step(token, state, look)
+        logits = rules.shorten(step.logits.float().view(*live.totals.shape, -1), live.sentences)
+        # The log of what logits sum up to: taken off the few that are chosen, not off all of them.
+        whole = logits.logsumexp(dim=-1)
+        possible = rules.apply(logits, length, live.sentences)
+        tokens, parents, chosen = choose(live.totals - whole, possible, length, live.sentences)
+        log_probs = possible.flatten(1).gather(1, parents * possible.shape[2] + tokens) - whole.gather(1, parents)
+        history.record(numbers, tokens, parents, log_probs, step.weights if request.look else None)
+        if request.candidates:
+            history.candidates.append(best((logits - whole[..., None]).flatten(0, 1), request.candidates))
+        totals = live.totals.gather(1, parents) + log_probs
+        totals = totals if chosen is None else totals.masked_fill(~chosen, NEVER)
+        covered = live.covered
+        if rules.options.coverage_penalty:
+            assert step.weights is not None
+            covered = _look(covered, step.weights, parents)
+        live, going = _settle(Live(live.sentences, totals, covered), tokens, mask, rules, finished, length)
+
+        # Here the host waits for the device (as it does in monotonic looks, to know how far to go): which sentences go
+        # on, and was any number not a number?
+        *kept, broken = torch.cat([going, live.totals.isnan().any()[None]]).tolist()
+        if broken:
+            raise not_finite(length)
+        if not any(kept):
+            break
+        rows = torch.arange(len(token), device=device).view(len(numbers), -1).gather(1, parents)
+        reorder = decoder.reorder_within if rows.numel() == len(token) else decoder.reorder
+        if not all(kept):
+            numbers = list(itertools.compress(numbers, kept))
+            places = torch.tensor(list(itertools.compress(itertools.count(), kept)), device=device)
+            rows, tokens, live = rows[places], tokens[places], Live(*(part[places] for part in live))
+            reorder = decoder.reorder
+        moved = choose.moves or not all(kept)
+        state = reorder(step.state, rows.flatten()) if moved else step.state
+        token = tokens.flatten()
+    return Outcome(history, finished.ends(copies), mask)
+
+
+def no_translation(number: int) -> ModelError:
+    """Say that a sentence, counted from 0, has no hypothesis at all."""
+    return ModelError(f"The model gives every allowed translation of sentence {number + 1} no probability at all.")
+
+
+def not_finite(length: int) -> ModelError:
+    """Say that logits were no numbers, or without bounds."""
+    return ModelError(
+        f"The model's logits for token {length} are not finite (NaN or infinity): "
+        "its weights are damaged, or its training diverged."
+    )
+
+
+def _settle(
+    live: Live, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "R S"], rules: Rules, finished: Endings, length: int
+) -> tuple[Live, Bool[Tensor, " B"]]:
+    """Set aside what has ended; tell which sentences have hypotheses left that may still beat what they have."""
+    sentences, totals, covered = live
+    alpha, beta = rules.options.length_penalty, rules.options.coverage_penalty
+    limits = rules.limits[sentences]
+    scores = totals / length_penalty(length, alpha)
+    if beta:
+        scores = scores + coverage_penalty(covered, mask[sentences][:, None], beta)
+    complete = tokens == rules.eos
+    ended = complete | (length >= limits)[:, None]
+    worst = finished.complete.add(sentences, scores.masked_fill(~complete, NEVER), length)
+    finished.cut.add(sentences, scores.masked_fill(complete | ~ended, NEVER), length)
+    # Not masked_fill for what is no number: it must be seen.
+    totals = torch.where(ended & (totals == totals), NEVER, totals)
+    bound = totals.view(*worst.shape, -1).amax(dim=2) / best_length_penalty(length, limits, alpha)[:, None]
+    going = (bound > worst).any(dim=1)
+    if rules.options.patience:
+        going &= finished.complete.count[sentences] < rules.options.patience * rules.options.beam
+    return Live(sentences, totals, covered), going
+
+
+def best(values: Float[Tensor, "B W"], count: int) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:
+    """Return the `count` largest of each row, best first, or all where there are fewer."""
+    top = values.topk(min(count, values.shape[1]), dim=1)
+    return top.values, top.indices
+
+
+def _look(
+    covered: Float[Tensor, "B M S"], weights: Float[Tensor, "R L H S"], parents: Int[Tensor, "B N"]
+) -> Float[Tensor, "B N S"]:
+    """Add a step's attention (the mean over layers and heads) to what each hypothesis has looked at so far."""
+    if not weights.shape[1]:
+        raise ConfigError("decoding.coverage_penalty needs a model with attention, and this one has none: set it to 0.")
+    looked = covered + weights.float().mean(dim=(1, 2)).view_as(covered)
+    return looked.gather(1, parents[..., None].expand(-1, -1, looked.shape[2]))

@@ -1,0 +1,28 @@
+"""Hypotheses that come to stand in other slots take their state along."""
+
+import torch
+
+from regard.shapes import Float, Int, Tensor
+from regard.step_loop import runs_kernels
+
+MOST = 16
+"""Hypotheses of a sentence that the kernel moves at once."""
+
+
+def move(state: Float[Tensor, "R *S"], parents: Int[Tensor, "B N"]) -> None:
+    """Put row `parents[b, n]` of sentence b into its row n, in place."""
+    if not state.numel():  # some systems have nothing to feed back
+        return
+    in_pieces = state.stride(0) * len(state) == state.numel()
+    if in_pieces and parents.shape[1] <= MOST and runs_kernels(state.device):
+        from regard.decoding.search_kernels import move as move_in_place
+
+        move_in_place(state, parents)
+    else:
+        state.copy_(state.index_select(0, rows_of(parents)))
+
+
+def rows_of(parents: Int[Tensor, "B N"]) -> Int[Tensor, " R"]:
+    """Return the row, among those of all sentences, that each one extends."""
+    count, beam = parents.shape
+    return (torch.arange(0, count * beam, beam, device=parents.device)[:, None] + parents).flatten()

@@ -1,0 +1,1 @@
+"""Terminology constraints: terms that a translation must contain, and the beam search that keeps them."""

@@ -1,0 +1,129 @@
+r"""Which words can come: those that training saw go with the words of the source, and the most frequent ones.
+
+Most of the work of a step is the output layer, over a vocabulary of which one sentence can only use a little (Jean et
+al. 2015, section 3.3). Which words go together is told by IBM model 1 (Brown et al. 1993), over the tokens of the
+training pairs, by expectation maximisation:
+
+.. math:: t(f|e) \propto \sum_{(F, E)} \sum_{f \in F,\, e \in E} \frac{t(f|e)}{\sum_{e' \in E} t(f|e')}
+
+where each source also has a word that is not there, from which the words come that none of its others calls for.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from regard.atomic_files import write_atomically
+from regard.data.special_tokens import BOS, EOS, PAD
+from regard.data.token_cache import TokenCache
+from regard.errors import ModelError
+
+SHORTLIST = "shortlist.safetensors"
+"""The file of a model folder."""
+KEPT = 64
+"""Words that are kept for each source word, at most."""
+FREQUENT = 512
+"""Words that may always come: the most frequent ones."""
+LINKS = 12_000_000
+"""Pairs of tokens that are looked at, at most: with more, every n-th sentence pair is."""
+ROUNDS = 4
+MANY = 2000
+"""With fewer words in a vocabulary, a shortlist of them saves nothing, and training makes none."""
+NOTHING = PAD
+"""The source word that is not there."""
+
+
+class Shortlist(NamedTuple):
+    """What training saw go together."""
+
+    likely: NDArray[np.int32]
+    """For each source token the target tokens that go with it, the likeliest first, then -1."""
+    frequent: NDArray[np.int32]
+    """The most frequent target tokens, the most frequent first."""
+    joint: bool
+    """Whether both sides have one vocabulary, so that a token can be copied."""
+
+    def words(self, source: Sequence[int], count: int, beside: Sequence[int] = ()) -> NDArray[np.int32]:
+        """Return the tokens that a source may be translated with, in order: `count` for each of its own."""
+        read = np.asarray(source)
+        parts = [self.likely[read, :count].ravel(), self.frequent, np.asarray(beside, np.int32)]
+        if self.joint:
+            parts.append(read[read > EOS].astype(np.int32))
+        found = np.unique(np.concatenate(parts))
+        return found[found >= 0]
+
+    def save(self, folder: Path) -> None:
+        """Write the file of a model folder."""
+        content = save({"likely": self.likely, "frequent": self.frequent, "joint": np.array([self.joint], np.int32)})
+        write_atomically(folder / SHORTLIST, content)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Shortlist | None":
+        """Read the file of a model folder; None where there is none."""
+        path = folder / SHORTLIST
+        if not path.is_file():
+            return None
+        try:
+            found = load(path.read_bytes())
+            return cls(found["likely"], found["frequent"], bool(found["joint"][0]))
+        except (OSError, SafetensorError, KeyError) as error:
+            raise ModelError(
+                f"{path} is damaged: {error}. Remove it, and make it again with regard train --out {folder} --resume."
+            ) from None
+
+
+def learn(pairs: TokenCache, source_size: int, target_size: int, joint: bool) -> Shortlist:
+    """Learn from sentence pairs which words go together."""
+    keys, columns, written = _links(pairs, target_size)
+    known, links = np.unique(keys, return_inverse=True)
+    source = known // target_size
+    likely = np.ones(len(known), np.float32)
+    for _ in range(ROUNDS):
+        shares = likely[links]
+        shares /= np.bincount(columns, shares)[columns].astype(np.float32)
+        counts = np.bincount(links, shares, len(known))
+        likely = (counts / np.bincount(source, counts, source_size)[source]).astype(np.float32)
+    counted = np.bincount(written, minlength=target_size)
+    counted[[PAD, BOS]] = 0
+    order = np.argsort(-counted, kind="stable")[:FREQUENT]
+    frequent = order[counted[order] > 0].astype(np.int32)
+    return Shortlist(_likeliest(source, known % target_size, likely, source_size), frequent, joint)
+
+
+def _links(pairs: TokenCache, target_size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return all pairs of tokens of a sentence pair as numbers, the target position of each, and all targets."""
+    keys, columns, targets, first = [], [], [], 0
+    for source, target in _sample(pairs):
+        read = np.concatenate([[NOTHING], source])
+        keys.append(np.add.outer(read * target_size, target).ravel())
+        columns.append(np.tile(np.arange(first, first + len(target)), len(read)))
+        targets.append(target)
+        first += len(target)
+    return np.concatenate(keys), np.concatenate(columns), np.concatenate(targets)
+
+
+def _sample(pairs: TokenCache) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield every n-th pair, so that there are not more links than are wanted."""
+    some = range(0, len(pairs), max(1, len(pairs) // 1000))
+    mean = sum((len(pairs.source(row)) + 1) * len(pairs.target(row)) for row in some) / len(some)
+    for row in range(0, len(pairs), max(1, round(mean * len(pairs) / LINKS))):
+        yield pairs.source(row), pairs.target(row)
+
+
+def _likeliest(
+    source: NDArray[np.int64], target: NDArray[np.int64], likely: NDArray[np.float32], source_size: int
+) -> NDArray[np.int32]:
+    """Lay out the likeliest words of each source word in one table."""
+    real = (target != PAD) & (target != BOS)
+    source, target, likely = source[real], target[real], likely[real]
+    order = np.lexsort((-likely, source))
+    source, target = source[order], target[order]
+    place = np.arange(len(source)) - np.searchsorted(source, source)
+    table = np.full((source_size, KEPT), -1, np.int32)
+    table[source[place < KEPT], place[place < KEPT]] = target[place < KEPT]
+    return table

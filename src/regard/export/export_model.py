@@ -1,0 +1,118 @@
+"""From a model folder to a folder of ONNX files that need nothing of this package."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.atomic_files import folder_anew
+from regard.config import Config
+from regard.decoding.model_loading import open_folders, open_pictured
+from regard.errors import ConfigError
+from regard.export.graph_inputs import Source, pictures, questions, texts
+from regard.export.manifest import MANIFEST, copy_programs, write_manifest, write_readme
+from regard.export.metadata import asked, described, labelled, tokenized
+from regard.export.onnx_graph import Graph
+from regard.export.single_graph import Answering, Classifying, Detecting, Whole, export_whole
+from regard.export.step_graphs import export_writer
+from regard.export.verification import check_whole, check_writer
+from regard.models.model_folder import open_folder
+from regard.models.seq2seq import Seq2Seq
+from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE
+
+WHOLES: dict[str, Callable[[Any], Whole]] = {CLASSIFY: Classifying, DETECT: Detecting, ANSWER: Answering}
+COMMANDS = {WRITE: "caption", CLASSIFY: "classify", DETECT: "detect", ANSWER: "ask"}
+"""What is done with a model that reads pictures."""
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    folder: Path
+    command: str
+    """What the program in it does: translate, caption, classify, ask, detect."""
+    files: tuple[str, ...]
+    """The graphs."""
+    difference: float
+    """The largest that onnxruntime and torch had on random inputs."""
+
+
+def export_model(folder: Path, out: Path, *, overwrite: bool = False) -> Exported:
+    """Write a model as ONNX files and what is needed beside them; what was written is checked, or nothing is."""
+    config = open_folder(folder)
+    check_target(out, overwrite)
+    state = torch.random.get_rng_state()
+    torch.manual_seed(0)
+    try:
+        with folder_anew(out.absolute()) as building:
+            return _export(folder, config, building)._replace(folder=out)
+    except OSError as error:
+        error.filename = error.filename or str(out)  # a full disk is told of without a name
+        raise
+    finally:
+        torch.random.set_rng_state(state)
+
+
+class _Opened(NamedTuple):
+    """A model that is to be exported."""
+
+    command: str
+    model: Any
+    source: Source
+    beside: dict[str, Any]
+    """What `export.json` says of it beside its graphs."""
+
+
+def _open_texts(folder: Path, config: Config, out: Path) -> _Opened:
+    opened = open_folders([folder], "cpu")
+    assert isinstance(opened.model, Seq2Seq)
+    beside = tokenized(folder, opened.tokenizers, opened.model, config, out)
+    return _Opened("translate", opened.model, texts(opened.tokenizers.source.size, opened.model.reads), beside)
+
+
+def _open_pictures(folder: Path, config: Config, out: Path) -> _Opened:
+    task = config.model.task
+    model, known, _ = open_pictured(folder, "cpu", task)
+    source = questions(config.model, len(known.words)) if task == ANSWER else pictures(config.model)
+    if task == WRITE:
+        beside = tokenized(folder, known, model, config, out)
+    else:
+        beside = asked(known) if task == ANSWER else labelled(known)
+    return _Opened(COMMANDS[task], model, source, {**beside, "image": described(config.model, model)})
+
+
+def _export(folder: Path, config: Config, out: Path) -> Exported:
+    reads_texts = config.model.image is None
+    command, model, source, beside = (_open_texts if reads_texts else _open_pictures)(folder, config, out)
+    if isinstance(model, Seq2Seq):
+        graphs = export_writer(model, source)
+        _save(graphs, out)
+        difference = check_writer(model, source, out, beside["marks"]["start"])
+    else:
+        whole = WHOLES[config.model.task](model).eval()
+        graphs = export_whole(whole, source)
+        _save(graphs, out)
+        difference = check_whole(whole, source, out)
+    write_manifest(out, command, config.preset, graphs, beside, difference)
+    copy_programs(out, command)
+    write_readme(out, command, graphs, beside, difference)
+    return Exported(out, command, tuple(f"{name}.onnx" for name in graphs), difference)
+
+
+def _save(graphs: Mapping[str, Graph], out: Path) -> None:
+    for name, graph in graphs.items():
+        graph.save(out / f"{name}.onnx")
+
+
+def check_target(out: Path, overwrite: bool) -> None:
+    """Refuse to write where something is that is not to be lost."""
+    if not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not out.is_dir():
+        raise ConfigError(f"{out} is a file; an export is a folder: give another name.")
+    if not (out / MANIFEST).is_file():
+        raise ConfigError(f"{out} holds something that is no export: give the name of a folder that is not there yet.")
+    if not overwrite:
+        raise ConfigError(f"{out} already holds an export. Replace it by --overwrite, or give another name.")

@@ -1,0 +1,70 @@
+"""What graphs read: texts, pictures, or features of regions; and questions about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from regard.config import ModelConfig
+from regard.export.decoder_state import BATCH, QUESTION, SOURCE
+from regard.export.onnx_graph import Port
+from regard.shapes import Tensor
+
+_REAL = "which of them are real: false for what only fills up a row"
+_MARKS = 4
+"""Ids that are no text."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The inputs of a graph that reads."""
+
+    ports: tuple[Port, ...]
+    vocabulary: int = _MARKS + 1
+    """How many different tokens there are."""
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """What may grow."""
+        return tuple(dict.fromkeys(axis for port in self.ports for axis in port.axes if isinstance(axis, str)))
+
+    def examples(self, sizes: Mapping[str, int]) -> tuple[Tensor, ...]:
+        """Draw something to read; every other row is padded where rows may be."""
+        return tuple(self._draw(port, sizes) for port in self.ports)
+
+    def _draw(self, port: Port, sizes: Mapping[str, int]) -> Tensor:
+        like = port.example(sizes)
+        if port.dtype == torch.bool:
+            like[1::2, max(1, like.shape[1] - 2) :] = False
+            return like
+        if port.dtype == torch.uint8:
+            return torch.randint_like(like, 256)
+        return torch.randn_like(like) if like.is_floating_point() else torch.randint_like(like, _MARKS, self.vocabulary)
+
+
+def texts(vocabulary: int, reads: bool) -> Source:
+    """Tokens of texts; a language model reads nothing, and is told only how many rows there are."""
+    axes = (BATCH, SOURCE if reads else 1)
+    about = "tokens of the text, the end mark last" if reads else "the end mark alone: there is nothing to read"
+    ports = Port("source", axes, torch.int64, about), Port("mask", axes, torch.bool, _REAL)
+    return Source(ports, vocabulary)
+
+
+def pictures(model: ModelConfig) -> Source:
+    """Pixels, or features of regions."""
+    image = model.image
+    assert image is not None
+    if image.kind == "regions":
+        axes = (BATCH, image.size**2 or SOURCE)
+        about = "features of the regions of a picture" + (", row by row" if image.size else "")
+        ports = Port("regions", (*axes, image.channels), torch.float32, about), Port("mask", axes, torch.bool, _REAL)
+        return Source(ports)
+    shape = (BATCH, image.size, image.size, image.channels)
+    return Source((Port("pixels", shape, torch.uint8, "rows × columns × channels, from 0 to 255"),))
+
+
+def questions(model: ModelConfig, vocabulary: int) -> Source:
+    """Pictures, and one question about each."""
+    axes = (BATCH, QUESTION)
+    asked = Port("question", axes, torch.int64, "numbers of its words, the question's mark first")
+    return Source((*pictures(model).ports, asked, Port("question_mask", axes, torch.bool, _REAL)), vocabulary)

@@ -1,0 +1,66 @@
+"""What a model knows beside its weights: vocabularies, labels, answers, how long it writes, what it reads."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from regard.config import Config, DataConfig, ModelConfig
+from regard.data.class_labels import Labels
+from regard.data.question_vocabulary import AskedWords
+from regard.data.special_tokens import BOS, EOS, PAD, UNK
+from regard.data.tokenizers import INDEX, Tokenizers
+from regard.decoding.token_limits import SPARE
+from regard.decoding.translator import banned_tokens
+from regard.models.seq2seq import Seq2Seq
+from regard.vision.encoder import ImageEncoder
+
+Record = dict[str, Any]
+
+
+def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Config, out: Path) -> Record:
+    """Copy the vocabularies of a model that writes, and tell what it may write and how much."""
+    index = json.loads((folder / INDEX).read_bytes())
+    sides: Record = {}
+    for side in ("source", "target") if config.model.image is None else ("target",):
+        file = index.get(side, index.get("joint"))["file"]
+        shutil.copyfile(folder / file, out / file)
+        tokenizer = getattr(tokenizers, side)
+        tags = list(tokenizers.tags) if side == "source" else []
+        sides[side] = {"kind": tokenizer.kind, "file": file, "size": tokenizer.size, "tags": tags}
+    options = config.decoding
+    search = {
+        "banned": list(banned_tokens(tokenizers.target, replaceable=config.model.image is None)),
+        "min_length": options.min_length,
+        "max_length": options.max_length,
+        "max_ratio": options.max_ratio,
+        "spare": SPARE,
+        "longest": 0 if model.reads else (config.data.max_length or DataConfig().max_length) + 1,
+        "most": model.decoder.most,
+        "most_read": model.most_read if config.model.image is None and model.reads else None,
+    }
+    marks = {"padding": PAD, "unknown": UNK, "start": BOS, "end": EOS}
+    return {"reads": model.reads, **sides, "marks": marks, "search": search}
+
+
+def labelled(labels: Labels) -> Record:
+    """Tell the classes, in the order of the logits."""
+    return {"labels": list(labels.names)}
+
+
+def asked(known: AskedWords) -> Record:
+    """Tell the words of questions, and the answers in the order of the logits."""
+    return {"words": list(known.words.words), "answers": list(known.answers)}
+
+
+def described(config: ModelConfig, model: Any) -> Record:
+    """Tell what is read of a picture, and in how many cells."""
+    image = config.image
+    assert image is not None
+    assert isinstance(model.encoder, ImageEncoder)
+    told: Record = {"kind": image.kind, "size": image.size, "channels": image.channels}
+    if image.kind == "regions":
+        return {**told, "cells": image.size**2 or None}
+    rows, columns = model.encoder.stem.grid
+    scale = "the graph itself turns pixels into numbers from -1 to 1: pixel / 127.5 - 1"
+    return {**told, "normalisation": scale, "grid": [rows, columns], "cells": rows * columns}

@@ -1,0 +1,85 @@
+"""Whether graphs compute what their models do: both run on the same random inputs, of sizes that were not recorded."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.errors import ModelError
+from regard.export.decoder_state import BATCH, QUESTION, SOURCE
+from regard.export.graph_inputs import Source
+from regard.export.programs.graphs import Arrays, Graph
+from regard.export.single_graph import Whole
+from regard.export.step_graphs import LEAST, LOG_PROBS, NEXT, STATE, TOKEN, WEIGHTS
+from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Tensor
+
+MOST = 1e-4
+"""The largest difference of log-probabilities, logits or weights that rounding is taken for: of the greatest of them,
+where that is above 1."""
+TRIALS = (
+    {BATCH: 1, SOURCE: 1, QUESTION: 1},
+    {BATCH: 3, SOURCE: LEAST, QUESTION: 7},
+    {BATCH: 4, SOURCE: 6, QUESTION: 3},
+)
+STEPS = 5
+
+
+@torch.no_grad()
+def check_whole(module: Whole, source: Source, folder: Path) -> float:
+    """Return the largest difference of anything that a model says."""
+    graph, most = Graph("model.onnx", folder), 0.0
+    for sizes in TRIALS:
+        given = source.examples(sizes)
+        found = graph.run(_named(source, given))
+        said = module.say(*given)
+        most = max(most, *(_difference(found[name], said[name]) for name in found))
+    return _checked(most)
+
+
+@torch.no_grad()
+def check_writer(model: Seq2Seq, source: Source, folder: Path, start: int) -> float:
+    """Return the largest difference over some steps of greedy writing."""
+    encoder, step = Graph("encoder.onnx", folder), Graph("step.onnx", folder)
+    most = 0.0
+    for sizes in TRIALS:
+        given = source.examples(sizes)
+        state = model.decoder.start(model.encode(*given))
+        known = encoder.run(_named(source, given))
+        token = torch.full((sizes[BATCH],), start)
+        for _ in range(STEPS):
+            taken = model.decoder.step(token, state)
+            found = step.run({TOKEN: token.numpy(), **known})
+            most = max(most, _difference(found[LOG_PROBS], taken.logits.log_softmax(dim=-1)))
+            if WEIGHTS in found and taken.weights is not None:
+                most = max(most, _difference(found[WEIGHTS], taken.weights))
+            known |= {name.replace(NEXT, STATE, 1): part for name, part in found.items() if name.startswith(NEXT)}
+            state, token = taken.state, taken.logits.argmax(dim=-1)
+    return _checked(most)
+
+
+def _named(source: Source, given: Sequence[Tensor]) -> Arrays:
+    return {port.name: part.numpy() for port, part in zip(source.ports, given, strict=True)}
+
+
+def _difference(found: NDArray[Any], right: Tensor) -> float:
+    if found.shape != tuple(right.shape):
+        raise ModelError(f"What was exported is wrong: it yields {found.shape}, the model {tuple(right.shape)}.")
+    given: NDArray[Any] = right.numpy()
+    finite = np.isfinite(given)
+    if not np.array_equal(np.where(finite, 0.0, given), np.where(np.isfinite(found), 0.0, found), equal_nan=True):
+        return np.inf  # of what is not finite nothing is near
+    largest = max(1.0, float(np.abs(given[finite]).max(initial=0.0)))
+    return float(np.abs(found[finite] - given[finite]).max(initial=0.0)) / largest
+
+
+def _checked(most: float) -> float:
+    if not most <= MOST:
+        raise ModelError(
+            f"What was exported is wrong: onnxruntime and torch differ by {most:.1e}, and rounding explains {MOST:.0e} "
+            "at most. Nothing was written."
+        )
+    return most

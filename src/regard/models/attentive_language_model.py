@@ -1,0 +1,95 @@
+"""The decoder that looks at its own past."""
+
+import torch
+from torch.nn import functional
+
+from regard.attention import Attended, Attention, Carry, Extras, add_extras, build_attention
+from regard.config import ModelConfig
+from regard.errors import ConfigError
+from regard.layers.readout import readouts
+from regard.models.protocol import Encoded, Taught
+from regard.models.recurrent_decoder import Past, RecurrentDecoder, RecurrentState
+from regard.models.registries import Parts, decoders
+from regard.shapes import Float, Int, Tensor
+
+
+@decoders.register("looking-back")
+class LookingBackDecoder(RecurrentDecoder):
+    r"""A recurrent network that looks at all its states before the present one (Daniluk et al. 2017, section 2.1).
+
+    .. math::
+        h_t = f(h_{t-1}, E y_{t-1}) \qquad c_t = \mathrm{attend}(h_t, (h_1, \dots, h_{t-1})) \qquad
+        \hat h_t = \tanh(W [c_t; h_t]) \qquad p(y_t) \propto \exp(W_s \hat h_t)
+
+    `model.self_attention` says how it looks; at the first step there is nothing yet, and `c_1 = 0`. Nothing of a look
+    enters the recurrence, so the layers run over all steps in one call, and all looks are one product. Where there is
+    a source, it looks at that too, as Luong's decoder does, and the readout has both contexts.
+    Differs from the paper: the past is all of it, not a window of some states (that is `model.self_attention.reach=
+    window`); any score; the states that are looked at, looked with and read from are not kept apart, which the paper
+    calls key, value and predict and finds to be worth a little.
+    """
+
+    goes_on = True
+    needs_source = False
+
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__(model, parts)
+        config = model.decoder
+        if config.readout == "none":
+            raise ConfigError(
+                "The looking-back decoder looks after its step, and with model.decoder.readout=none nothing would read "
+                "what it saw: take model.decoder.readout=tanh."
+            )
+        self._make_stack(config, parts.embedding.embedding_dim, config.width)
+        self.own: Attention = build_attention(
+            model.self_attention, config.width, config.width, itself=True, causal=True, position=model.positions
+        )
+        source = [] if self.attention is None else [self.context_width]
+        widths = [config.width, self.own.context_width, *source]
+        self.readout = readouts[config.readout](widths, config.readout_width)
+        self._make_output(model, parts)
+
+    def start(self, encoded: Encoded) -> RecurrentState:
+        """Start with an empty past."""
+        state = super().start(encoded)
+        nothing = encoded.states.new_zeros(encoded.states.shape[0], self.own.context_width)
+        return state._replace(past=(Past(None, nothing),))
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+        embedded = self.dropout(self.embedding(tokens, state.carry.position))
+        if tokens.shape[1] == 1:
+            scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
+            lowest = self.layers[0](self.layers[0].inputs(embedded[:, 0]), state.cells[0])
+            layers, top = self._climb(lowest, state.cells, scales, 0)
+            own, past, extras = self._look_back(top[:, None], state.past[0])
+            state = state._replace(cells=layers, past=(past,))
+            hidden = top[:, None]
+        else:
+            hidden = self._run_layers(embedded, state)
+            own, extras = self._look_back_at_once(hidden)
+        attended = self._look(hidden, state, look)
+        parts = [hidden, own] if self.attention is None else [hidden, own, attended.context]
+        taught = self._taught(self.output_dropout(self.readout(parts)), [attended], state)
+        taught = taught._replace(extras=add_extras([taught.extras, extras]))
+        return taught, state._replace(carry=attended.carry)
+
+    def _look_back(self, top: Float[Tensor, "B 1 D"], past: Past) -> tuple[Tensor, Past, Extras]:
+        """Look with one state at those before it, and add it to them."""
+        if past.memory is None:
+            real = torch.ones(top.shape[0], 1, dtype=torch.bool, device=top.device)
+            return past.seen[:, None], Past(self.own.remember(top, real), past.seen), Extras()
+        attended: Attended = self.own(top, past.memory, Carry(past.memory.mask.shape[1] - 1), False)
+        after = Past(self.own.extend(past.memory, top), attended.context[:, 0])
+        return attended.context, after, attended.extras
+
+    def _look_back_at_once(self, hidden: Float[Tensor, "B T D"]) -> tuple[Tensor, Extras]:
+        """Look with every state but the first at those before it.
+
+        Queries count from the second state, keys from the first: a query may look at its own position and before, and
+        so at what stood before it.
+        """
+        before = hidden[:, :-1]
+        real = torch.ones(before.shape[:2], dtype=torch.bool, device=hidden.device)
+        attended: Attended = self.own(hidden[:, 1:], self.own.remember(before, real), Carry(), False)
+        told = (None if part is None else functional.pad(part, (1, 0)) for part in attended.extras)
+        return functional.pad(attended.context, (0, 0, 1, 0)), Extras(*told)

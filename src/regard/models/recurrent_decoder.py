@@ -1,0 +1,261 @@
+"""What the recurrent decoders share: embeddings, layers, a way to look, a readout and the output layer."""
+
+from contextlib import AbstractContextManager
+from typing import ClassVar, NamedTuple, cast
+
+import torch
+from torch import nn
+
+from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention, join_extras
+from regard.attention.build import check_pruned
+from regard.config import DecoderConfig, ModelConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.layers.readout import Readout
+from regard.layers.rnn_cells import Cell, CellState, cells
+from regard.models.bridge import Bridge
+from regard.models.output_layer import make_output
+from regard.models.protocol import Decoder, Encoded, Step, Taught, pick
+from regard.models.registries import Parts
+from regard.models.tape_attention import TapeAttention
+from regard.shapes import Bool, Float, Int, Tensor
+from regard.step_loop import looping
+
+
+class Past(NamedTuple):
+    """What a decoder that looks back remembers of itself."""
+
+    memory: Memory | None
+    """All its steps so far; None before the first."""
+    seen: Float[Tensor, "B D"]
+    """What the last look at them saw."""
+
+
+class RecurrentState(NamedTuple):
+    """What is carried from step to step."""
+
+    cells: tuple[CellState, ...]
+    """One for each layer, from below."""
+    memory: Memory | None
+    """What can be looked at; None without attention."""
+    carry: Carry
+    """What the last look left for the next."""
+    fixed: Float[Tensor, "B E"]
+    """The encoder's last state: what a decoder without attention has of the source."""
+    fed: Float[Tensor, "B F"]
+    """What the step before feeds into this one (of no width without input feeding)."""
+    mask: Bool[Tensor, "B S"]
+    past: tuple[Past, ...] = ()
+    """What it remembers of itself, for each layer that looks back."""
+
+
+class RecurrentDecoder(Decoder[RecurrentState]):
+    """Base of the decoders that step and look in different orders."""
+
+    goes_on: ClassVar[bool] = False
+    """Whether it takes the encoder's last states over as they are, where they fit."""
+    needs_source: ClassVar[bool] = True
+    """Whether something of a source enters every step."""
+    readout: Readout
+
+    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+        super().__init__()
+        config = model.decoder
+        _check_rates(config)
+        if model.attention is not None:
+            check_pruned(model.attention, "model.attention", layers=1)
+        self.embedding = parts.embedding
+        self.attention = self._build_attention(model, parts)
+        self.context_width = (
+            parts.summary.width * parts.summary.directions if self.attention is None else self.attention.context_width
+        )
+        if self.needs_source and not self.context_width:
+            raise ConfigError(
+                f"The {config.kind} decoder reads something of a source at every step, and model.encoder.kind=none "
+                "has none: take model.decoder.kind=luong, looking-back, lstmn or transformer."
+            )
+        self.bridge = Bridge(parts.summary, parts.state_width, config, self.attention is not None, goes_on=self.goes_on)
+        self.summary = parts.summary
+        self.dropout = parts.dropout
+        self.context_dropout = Dropout(config.context_dropout, model.variational)
+        before_output = model.dropout if config.output_dropout < 0 else config.output_dropout
+        self.output_dropout = Dropout(before_output, model.variational)
+        self.residual = config.residual
+
+    def _build_attention(self, model: ModelConfig, parts: Parts) -> Attention | TapeAttention | None:
+        """Build what looks at the source, with queries as wide as a state."""
+        if model.attention is None:
+            return None
+        return build_attention(model.attention, model.decoder.width, parts.state_width)
+
+    def _make_stack(self, config: DecoderConfig, first_width: int, upper_width: int) -> None:
+        """Make the cells, given the widths of what enters the lowest and the upper ones outside the recurrence."""
+        widths = [first_width] + [upper_width] * (config.layers - 1)
+        self.stack = nn.ModuleList(cells[config.cell](width, config.width) for width in widths)
+
+    @property
+    def layers(self) -> list[Cell]:
+        """The cells of the stack, from below."""
+        return cast(list[Cell], list(self.stack))
+
+    def _make_output(self, model: ModelConfig, parts: Parts) -> None:
+        """Make the output layer over the readout, which the subclass has set."""
+        width = parts.embedding.embedding_dim
+        fix = f"set model.decoder.readout_width={width} (with model.decoder.readout=maxout or tanh)"
+        self.output = make_output(self.readout.output_width, parts, tied=model.tie != "none", fix=fix)
+
+    @property
+    def most(self) -> int | None:
+        """As many tokens as there are positions, where they are learned."""
+        return self.embedding.longest
+
+    def start(self, encoded: Encoded) -> RecurrentState:
+        """Remember the source and carry its last states over."""
+        memory = None if self.attention is None else self._remember(self.attention, encoded)
+        batch = encoded.states.shape[0]
+        fixed = (
+            encoded.summary[:, self.summary.layers - 1] if self.summary.layers else encoded.states.new_zeros(batch, 0)
+        )
+        fed = encoded.states.new_zeros(batch, self._fed_width())
+        return RecurrentState(self.bridge(encoded), memory, Carry(), fixed, fed, encoded.mask)
+
+    def steady(self, encoded: Encoded, steps: int, copies: int) -> RecurrentState | None:
+        """Start each hypothesis; what it looks at is there once for all of a source."""
+        if self.attention is not None and not (isinstance(self.attention, Attention) and self.attention.steady):
+            return None
+        begun = self.start(encoded)
+        if begun.past:
+            return None
+        state = self.reorder(
+            begun, torch.arange(len(encoded.mask), device=encoded.mask.device).repeat_interleave(copies)
+        )
+        none_yet = torch.zeros((), dtype=torch.long, device=encoded.mask.device)
+        return state._replace(memory=begun.memory, carry=Carry(none_yet))
+
+    def _remember(self, attention: Attention | TapeAttention, encoded: Encoded) -> Memory:
+        assert isinstance(attention, Attention)
+        return attention.remember(self.context_dropout(encoded.states), encoded.mask)
+
+    def _fed_width(self) -> int:
+        return 0
+
+    def reorder(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
+        """Pick rows of everything."""
+        return pick(state, rows)  # type: ignore[no-any-return]
+
+    def reorder_within(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
+        """Pick rows of what differs between the hypotheses of one source."""
+        cells, carry, fed, past = pick((state.cells, state.carry, state.fed, state.past), rows)
+        return state._replace(cells=cells, carry=carry, fed=fed, past=past)
+
+    def alone(self, state: RecurrentState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> RecurrentState:
+        """Forget what can be looked at but for one place: what is seen there is the one fixed vector."""
+        if self.attention is None or state.memory is None:
+            return self.reorder(state, rows)
+        seen = self.attention.alone(state.memory, rows, places)
+        return self.reorder(state._replace(memory=None), rows)._replace(fixed=seen)
+
+    def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
+        """Apply the output layer."""
+        logits: Tensor = self.output(features)
+        return logits
+
+    def step(self, token: Int[Tensor, " B"], state: RecurrentState, look: bool = True) -> Step:
+        """Take one step: the first of a run over one token."""
+        look = look or self.tells_last
+        taught, after = self._run(token[:, None], state, look)
+        weights = taught.weights[:, 0] if look and taught.weights is not None else None
+        features = taught.features[:, 0]
+        return Step(self.project(features), after, weights, features)
+
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+        """Run over given tokens."""
+        return self._run(tokens, self.start(encoded), look or self.tells_last)[0]
+
+    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+        raise NotImplementedError
+
+    def _looping(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> AbstractContextManager[None]:
+        """Take the steps of a loop over tokens, which all look at the same memory."""
+        memory = () if state.memory is None else (state.memory.keys, state.memory.values)
+        return looping(tokens.shape[1], *memory)
+
+    def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState, look: bool = True) -> Attended:
+        """Look with queries; without attention, what is seen is the fixed vector."""
+        if self.attention is None or state.memory is None:
+            carry = Carry(state.carry.position + query.shape[1])
+            return Attended(state.fixed[:, None].expand(-1, query.shape[1], -1), None, carry)
+        attended: Attended = self.attention(query, state.memory, state.carry, look)
+        return attended
+
+    def _taught(self, features: Float[Tensor, "B T D"], looks: list[Attended], state: RecurrentState) -> Taught:
+        """Put together what looks at consecutive steps, or one look at all of them, have yielded."""
+        if self.attention is None:
+            weights = features.new_zeros(*features.shape[:2], 0, 1, state.mask.shape[1])
+            return Taught(features, weights)
+        found = [attended.weights for attended in looks if attended.weights is not None]
+        stacked = torch.cat(found, dim=1)[:, :, None] if found else None
+        return Taught(features, stacked, join_extras([attended.extras for attended in looks]))
+
+    def _climb(
+        self, lowest: CellState, state: tuple[CellState, ...], scales: list[Tensor], t: int
+    ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
+        """Take one step of all layers above the lowest: the new states of all, and what leaves the topmost.
+
+        `scales` is the dropout between layers. A residual is added to what leaves a layer, not to what it carries on
+        (Wu et al. 2016, section 3.1).
+        """
+        after, below = [lowest], lowest.hidden
+        for depth in range(1, len(self.layers)):
+            dropped = scaled(below, scales[depth - 1], t)
+            cell = self.layers[depth](self.layers[depth].inputs(dropped), state[depth])
+            after.append(cell)
+            below = cell.hidden + dropped if self.residual else cell.hidden
+        return tuple(after), below
+
+    def _run_layers(self, embedded: Float[Tensor, "B T E"], state: RecurrentState) -> Float[Tensor, "B T D"]:
+        """Run all layers over all steps, each in one call: what leaves the topmost."""
+        outputs = embedded
+        for depth, layer in enumerate(self.layers):
+            entering = outputs if depth == 0 else self.dropout(outputs)
+            outputs = layer.run(entering, state.cells[depth])
+            if self.residual and depth > 0:
+                outputs = outputs + entering
+        return outputs
+
+    def _scales_between_layers(self, tokens: Int[Tensor, "B T"], width: int) -> list[Tensor]:
+        like = self.embedding.weight.new_empty(1).expand(*tokens.shape, width)
+        return [self.dropout.scales(like) for _ in range(len(self.stack) - 1)]
+
+
+def join_steps(steps: list[Extras]) -> Extras:
+    """Put what steps told one after the other; a step that had nothing to look at tells zero where others tell."""
+    parts = [[part for part in kind if part is not None] for kind in zip(*steps, strict=True)]
+    whole = (
+        step._replace(
+            **{
+                name: torch.zeros_like(told[0])
+                for name, told, part in zip(Extras._fields, parts, step, strict=True)
+                if part is None and told
+            }
+        )
+        for step in steps
+    )
+    return join_extras(list(whole))
+
+
+def scaled(step: Float[Tensor, "B D"], scales: Float[Tensor, "B T D"], t: int) -> Float[Tensor, "B D"]:
+    """Apply the dropout of step t; variational dropout has the same for all steps."""
+    return step * scales[:, min(t, scales.shape[1] - 1)]
+
+
+def _check_rates(config: DecoderConfig) -> None:
+    if not 0.0 <= config.context_dropout < 1.0:
+        raise ConfigError(
+            f"model.decoder.context_dropout must be at least 0 and below 1, got {config.context_dropout}."
+        )
+    if not (0.0 <= config.output_dropout < 1.0 or config.output_dropout == -1.0):
+        raise ConfigError(
+            "model.decoder.output_dropout must be at least 0 and below 1, or -1 for that of model.dropout, got "
+            f"{config.output_dropout}."
+        )

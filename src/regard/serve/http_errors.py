@@ -1,0 +1,102 @@
+"""What went wrong, as one JSON message with the right status: `{"error": "…"}`."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from regard.data.image_files import LargeImageError, UnknownImageError
+from regard.errors import RegardError
+from regard.serve.batching_queue import BusyError
+from regard.serve.request_limits import TOO_LARGE
+from regard.serve.served_models import NoModelError
+
+logger = logging.getLogger("regard")
+
+_BAD, _NOT_THERE, _UNKNOWN_KIND, _DOES_NOT_FIT, _BUG, _BUSY = 400, 404, 415, 422, 500, 503
+
+_STATUS: dict[type[Exception], int] = {
+    LargeImageError: TOO_LARGE,
+    UnknownImageError: _UNKNOWN_KIND,
+    NoModelError: _NOT_THERE,
+}
+"""Of errors that a client can mend; of all others it is 400."""
+
+
+class Problem(BaseModel):
+    """What every answer with a status of 400 or more holds."""
+
+    error: str = Field(description="What is wrong, what was got, and what to do.")
+
+
+SAID: dict[int | str, dict[str, Any]] = {
+    _BAD: {"model": Problem, "description": "The model cannot do that, or the body is broken."},
+    _NOT_THERE: {"model": Problem, "description": "There is no such model."},
+    TOO_LARGE: {"model": Problem, "description": "More than the server takes."},
+    _DOES_NOT_FIT: {"model": Problem, "description": "A field is missing, or not of its kind."},
+    _BUSY: {"model": Problem, "description": "Too many are waiting: come again."},
+}
+"""For the documentation of what can be asked."""
+
+
+def add_problems(app: FastAPI) -> None:
+    """Let an app tell everything that goes wrong in this way."""
+    app.add_exception_handler(RequestValidationError, _not_fitting)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RegardError, _mendable)
+    app.add_exception_handler(BusyError, _busy)
+    app.add_exception_handler(Exception, _bug)
+
+
+def said(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return the answer that holds a message; what is no valid text in it is escaped."""
+    clean = message.encode(errors="backslashreplace").decode()
+    return JSONResponse({"error": clean}, status, headers)
+
+
+def _not_fitting(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found: Sequence[Any] = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return said(_BAD, f"The body is not JSON: {found[0]['ctx']['error']}.")
+    if [each["loc"] for each in found] == [("body",)] and not _says_json(request):
+        return said(_UNKNOWN_KIND, "The body must be JSON, sent with the header Content-Type: application/json.")
+    return said(_DOES_NOT_FIT, "; ".join(_one(each) for each in found[:3]) + ".")
+
+
+def _says_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().endswith("json")
+
+
+def _one(error: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"][1:]) or str(error["loc"][0])
+    return f"{where}: {error['msg'].rstrip('.')}"
+
+
+def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        return said(_BAD, f"The body is not valid UTF-8 (byte {error.__cause__.start}): send JSON in UTF-8.")
+    message = f"There is nothing at {request.url.path}." if error.detail == "Not Found" else str(error.detail)
+    headers = None if error.headers is None else dict(error.headers)
+    return said(error.status_code, message, headers)
+
+
+def _mendable(request: Request, error: Exception) -> JSONResponse:
+    return said(_STATUS.get(type(error), _BAD), str(error))
+
+
+def _busy(request: Request, error: Exception) -> JSONResponse:
+    return said(_BUSY, "Too many requests are waiting. Come again in a moment.", {"Retry-After": "1"})
+
+
+def _bug(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
+        return said(_BUSY, "The server has not enough memory for that. Ask for less at once.")
+    logger.error("regard: %s %s failed.", request.method, request.url.path)  # uvicorn's log has the traceback
+    return said(_BUG, "Something went wrong in the server, whose log says what.")

@@ -1,0 +1,255 @@
+"""From a configuration to a trained model in a folder: `train` is all that the command line calls."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.allocator import keep_memory
+from regard.atomic_files import write_atomically
+from regard.config import Config
+from regard.config_io import read_toml, to_toml
+from regard.decoding.model_loading import Vocabulary, sizes_of
+from regard.errors import DisplayError, TrainingError
+from regard.models.model_folder import CONFIG, WEIGHTS
+from regard.training import time_budget
+from regard.training.checkpoint import Checkpoints
+from regard.training.copy_vocabulary import match_words
+from regard.training.finetune import check_apart, read_start, started_from
+from regard.training.progress import Reporter, duration, reporter_for
+from regard.training.resume import (
+    CURVE,
+    REPORT,
+    TENSORBOARD,
+    check_settings,
+    drawn_in_few_shapes,
+    find,
+    locked,
+    prepare,
+    put_aside,
+    replacing,
+    undone_on_error,
+)
+from regard.training.setting_checks import check, settled
+from regard.training.tasks import fitted, open_material, open_sources
+from regard.training.tensorboard import TensorBoard, check_tensorboard
+from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
+from regard.training.training_data import Material, list_words
+from regard.training.training_report import Diagnosis, diagnose
+from regard.training.weight_averaging import set_weights
+from regard.vision.build import build
+from regard.viz.metric_curves import read_metrics
+from regard.viz.training_curve import training_curve
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    folder: Path
+    end: str
+    """Why: `epochs`, `steps`, `minutes`, `patience` (validation did not get better) or `interrupted`."""
+    steps: int
+    epochs: int
+    """The epoch of the last step."""
+    seconds: float
+    """Over all resumed parts."""
+    best_step: int | None
+    """The step of the best validation; None before the first. model.safetensors has its weights, or a mean of them with
+    those of others where `training.average` says so."""
+    best_score: float | None
+    """Its score: what `training.metric` names, or the negative loss."""
+
+
+def train(
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    start_from: Path | None = None,
+    reporter: Reporter | None = None,
+    tensorboard: bool = False,
+    go_on: str = "Go on with --resume.",
+    began: float | None = None,
+    plan: Sequence[str] = (),
+) -> Result:
+    """Train the model that a configuration describes into a folder, or go on with the run that is there.
+
+    With `resume`, the run ends as if it had never been interrupted: on a CPU bit for bit. `overwrite` replaces a run.
+    `start_from` is a model folder whose weights and vocabulary a new run starts with (`regard.training.finetune`).
+    The learning curve is drawn at the end (curve.svg). `go_on` is what a person who stops the run is
+    told to do; where it is empty, nobody is told what to try next either. `training.minutes` are counted from `began`
+    (by `regard.training.time_budget.now`), or else from now. The lines of a `plan` are told before anything is learnt.
+    """
+    began = time_budget.now() if began is None else began
+    if start_from is not None:
+        config = started_from(config, start_from, resume)
+    device = check(config, resume)
+    config = fitted(config)
+    check_apart(config, folder, resume)
+    if tensorboard:
+        check_tensorboard()
+    existed = folder.exists()
+    prepare(folder, resume=resume, overwrite=overwrite)
+    config = settled(config, device, read_toml(folder / CONFIG) if resume else None)
+    told = reporter_for() if reporter is None else reporter
+    keep_memory()
+    try:
+        with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
+            with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
+                trainer = _set_up(config, folder, device, resume, told, plan)
+                trainer.began = began
+            return _run(trainer, resume, tensorboard, go_on)
+    except OSError as error:
+        saved = Checkpoints(folder / STATE).names()
+        kept = "What was saved before is kept: go on from it with --resume." if saved else "Nothing was saved before."
+        raise TrainingError(f"Training stopped: {error.strerror} ({error.filename or folder}). {kept}") from error
+
+
+def _set_up(
+    config: Config, folder: Path, device: torch.device, resume: bool, reporter: Reporter, plan: Sequence[str]
+) -> Trainer:
+    """Make all that training needs, or take it from where the run was."""
+    saved, damaged = find(folder) if resume else (None, [])
+    for line in damaged:
+        reporter.message(f"Going back to the checkpoint before: {line}")
+    changed = check_settings(saved, config, folder) if saved else []
+    for line in changed:
+        reporter.message(f"Going on with {line}")
+    if resume and saved is None and (folder / WEIGHTS).exists():
+        raise TrainingError(
+            f"{folder} cannot be resumed: it holds a model, but the checkpoints in its {STATE}/ are gone. "
+            "Train into another folder, or replace it with --overwrite."
+        )
+    start = read_start(config) if config.started_from and saved is None else None
+    sources = open_sources(config, resumed=saved is not None)
+    if start is not None:
+        sources = replace(sources, vocabulary=start.vocabulary)  # type: ignore[arg-type]
+    if saved is None and (folder / CONFIG).exists():
+        put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
+    write_atomically(folder / CONFIG, to_toml(config).encode())
+    few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config, device)
+    for line in plan:
+        reporter.message(line)
+    vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)
+    if material.decoding != config.decoding:
+        config = replace(config, decoding=material.decoding)
+        write_atomically(folder / CONFIG, to_toml(config).encode())
+    model = _model(config, vocabulary, device)
+    if start is not None:
+        set_weights(model, start.weights)
+    trainer = Trainer(config, folder, model, material, reporter)
+    trainer.check()
+    if saved is not None:
+        trainer.load(saved)
+        _check_fingerprint(trainer, material, folder)
+        trainer.settle()
+    trainer.place.few_shapes = few_shapes
+    if start is not None:
+        trainer.save_start()
+    return trainer
+
+
+def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Result:
+    reporter, folder = trainer.reporter, trainer.folder
+    ended = trainer.end() if trainer.saved and trainer.saved.name.scheduled else None
+    if ended is not None:
+        reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
+        list_words(folder)
+        _draw_curve(folder)
+        _report(trainer, ended)
+        return _result(trainer, ended)
+    (folder / REPORT).unlink(missing_ok=True)  # of the part before
+    reporter.message(_going_on(trainer) if resume else _setting_out(trainer))
+    with contextlib.ExitStack() as stack:
+        if tensorboard:
+            trainer.reporter = TensorBoard(folder / TENSORBOARD, reporter, trainer.place.step + 1)
+            stack.callback(trainer.reporter.close)
+        result = _result(trainer, trainer.run())
+    if result.end != INTERRUPTED:
+        list_words(folder)
+    _farewell(result, reporter, go_on)
+    _draw_curve(folder)
+    if result.end != INTERRUPTED:
+        found = _report(trainer, result.end)
+        reporter.message(str(found) if go_on else found.reached)
+    return result
+
+
+def _model(config: Config, vocabulary: Vocabulary, device: torch.device) -> nn.Module:
+    seed_from(torch.device("cpu"), config.seed, "model")
+    model = build(config.model, *sizes_of(vocabulary))
+    match_words(model, vocabulary)
+    return model.to(device)
+
+
+def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> None:
+    if trainer.place.fingerprint != material.fingerprint:
+        raise TrainingError(
+            f"{folder} cannot be resumed: the corpus is not the one it was started with. "
+            "Put the old files back, or train into another folder."
+        )
+
+
+def _setting_out(trainer: Trainer) -> str:
+    where = "the CPU" if trainer.device.type == "cpu" else torch.cuda.get_device_name(trainer.device)
+    return f"Training on {where} in {trainer.settings.precision}"
+
+
+def _going_on(trainer: Trainer) -> str:
+    if trainer.saved is None:
+        return "There is no checkpoint yet: starting from the beginning."
+    return f"Going on after step {trainer.place.step:,} (epoch {trainer.place.epoch})."
+
+
+def _result(trainer: Trainer, end: str) -> Result:
+    place, best = trainer.place, trainer.place.best
+    return Result(
+        folder=trainer.folder,
+        end=end,
+        steps=place.step,
+        epochs=place.epoch,
+        seconds=place.seconds,
+        best_step=best.step if best else None,
+        best_score=best.score if best else None,
+    )
+
+
+def _farewell(result: Result, reporter: Reporter, go_on: str) -> None:
+    if result.end == INTERRUPTED:
+        reporter.message(f"Stopped after step {result.steps:,} and saved. {go_on}".strip())
+        return
+    why = {
+        "epochs": "all epochs done",
+        "steps": "all steps done",
+        "minutes": "the time is up",
+        "patience": "validation no longer gets better",
+    }
+    steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
+    reporter.message(f"Finished after {steps} in {duration(result.seconds)}: {why[result.end]}.")
+
+
+def _report(trainer: Trainer, end: str) -> Diagnosis:
+    """Write down what was reached and what to try next."""
+    metrics = trainer.folder / METRICS
+    found = diagnose(read_metrics(metrics) if metrics.exists() else [], trainer.config, end)
+    write_atomically(trainer.folder / REPORT, f"{found}\n".encode())
+    return found
+
+
+def _draw_curve(folder: Path) -> None:
+    """Draw the learning curve where there is something to draw."""
+    with contextlib.suppress(DisplayError):
+        write_atomically(folder / CURVE, training_curve(read_metrics(folder / METRICS)).encode())
+
+
+@contextlib.contextmanager
+def _closing(reporter: Reporter) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        reporter.close()

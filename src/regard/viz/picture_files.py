@@ -1,0 +1,37 @@
+"""Writing what was drawn: by the file's suffix, whole or not at all, and with a word about what went wrong."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from regard.atomic_files import write_atomically
+from regard.errors import DisplayError
+
+
+class DisplayWarning(UserWarning):
+    """A picture was written, but something in it is not as it should be."""
+
+
+def check_suffix(path: Path, allowed: Sequence[str]) -> str:
+    """Return the suffix in lower case if it is one of those allowed."""
+    suffix = path.suffix.lower()
+    if suffix not in allowed:
+        got = f"files of kind {suffix!r}" if suffix else "a file without a suffix"
+        raise DisplayError(f"Cannot save {path}: {got} cannot be written. Allowed are {', '.join(allowed)}.")
+    return suffix
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that a user asked for; the old one stays if the new one cannot be written."""
+    if path.is_dir():
+        raise DisplayError(f"Cannot write {path}: Is a directory.")
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise DisplayError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def warn(notes: Iterable[str]) -> None:
+    """Issue notes as Python warnings that point at the caller of the function that drew."""
+    for note in notes:
+        warnings.warn(note, DisplayWarning, stacklevel=3)

@@ -1,0 +1,107 @@
+import os
+import signal
+import sys
+
+import pytest
+import torch
+
+from regard.compare import process_pool
+from regard.compare.training_run import FAILED, INTERRUPTED, Place, Record, make_jobs
+from regard.compare.variants import HeldOut, Terms
+from regard.config_io import assign
+from regard.errors import TrainingError
+
+
+@pytest.fixture
+def job(make):
+    (made,) = make_jobs([make.variant("look")], Terms(), HeldOut(("reverse:5",), "test"), ("a",))
+    return made
+
+
+def on(job, device):
+    from dataclasses import replace
+
+    return replace(job, config=assign(job.config, "training.device", device))
+
+
+def test_processes_take_the_gpus_in_turn(job, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def devices(device="auto", jobs=3):
+        made = [process_pool.environment(on(job, device), slot, jobs) for slot in range(3)]
+        return [variables.get("CUDA_VISIBLE_DEVICES") for variables in made]
+
+    assert devices() == ["0", "1", "0"]
+    assert devices("cuda:1") == [None, None, None]
+    assert devices("cpu") == [None, None, None]
+    assert devices(jobs=1) == [None, None, None]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
+    assert devices() == ["5", "GPU-ab", "5"]
+
+
+def test_processes_share_the_cores(job, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 13)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert process_pool.environment(job, 0, 4)["OMP_NUM_THREADS"] == "3"
+    assert process_pool.environment(job, 0, 99)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert process_pool.environment(job, 0, 4)["OMP_NUM_THREADS"] == "7"
+
+
+def run(place, code, monkeypatch, jobs=2):
+    """Let processes run other code than the worker's."""
+    real, said, ended = process_pool.subprocess.Popen, [], []
+    monkeypatch.setattr(
+        process_pool.subprocess, "Popen", lambda command, **more: real([sys.executable, "-c", code], **more)
+    )
+    process_pool.run_apart([place], jobs, said.append, ended.append)
+    return said, ended
+
+
+def test_a_process_that_is_killed_is_a_failure(job, tmp_path, monkeypatch):
+    place = Place(tmp_path, "look")
+    place.write(Record(job))
+    code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
+    said, (record,) = run(place, code, monkeypatch)
+    assert said == ["[1/1] look", "look: last words"]
+    assert record.state == FAILED == place.read().state
+    assert record.reason == f"it was killed by signal 9 (out of memory?); see {place.log}"
+    assert place.log.read_text() == "last words\n"
+
+
+def test_a_process_that_ends_without_a_word_is_a_failure(job, tmp_path, monkeypatch):
+    place = Place(tmp_path, "look")
+    place.write(Record(job))
+    _, (record,) = run(place, "import sys; sys.exit(3)", monkeypatch, jobs=1)
+    assert record.reason == "its process ended with 3"
+
+
+def test_who_is_asked_to_stop_asks_the_processes(job, tmp_path, monkeypatch):
+    """The process waits for the signal, which reaches this one first: asked to stop, we ask it in turn."""
+    place = Place(tmp_path, "look")
+    place.write(Record(job))
+    code = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "signal.pause()"
+    )
+    with pytest.raises(process_pool.StoppedError):
+        run(place, code, monkeypatch)
+    assert place.read().state == INTERRUPTED
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_record_comes_back_as_it_was(job, tmp_path):
+    place = Place(tmp_path, "look")
+    assert place.read() is None
+    record = Record(job, FAILED, "why", 7, {"steps": 3, "best_score": None}, {"CPU": "one"}, 2)
+    assert place.write(record) == place.read() == record
+    place.file.write_text("{}")
+    with pytest.raises(TrainingError) as caught:
+        place.read()
+    assert str(caught.value) == (
+        f"{place.file} cannot be read: it is no record of a comparison, or one of another release. "
+        f"Remove it, and {place.model}, to train anew."
+    )
