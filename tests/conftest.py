@@ -11,14 +11,34 @@ import pytest
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from jaxtyping import install_import_hook
+import torch
+
+import shape_checks
 
 CHECKED = (
     *("masks", "viz", "attention", "layers", "models", "vision"),
     *("data.batching", "data.cache", "decoding", "training"),
 )
 
-install_import_hook([f"regard.{name}" for name in CHECKED], "beartype.beartype")
+shape_checks.install([f"regard.{name}" for name in CHECKED])
+
+if not torch.accelerator.is_available():
+    # Else every seed would keep the stack it was set from, for each kind of device that is not there.
+    torch.manual_seed = torch.default_generator.manual_seed
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set()
+
+    def patch_once(function):
+        """Replace the language for a module's kernels once: at every call it would take a third of the time."""
+        if function.__module__ not in patched:
+            patched.add(function.__module__)
+            patch(function)
+        return interpreter._LangPatchScope()
+
+    interpreter._patch_lang = patch_once
 
 
 @pytest.fixture
