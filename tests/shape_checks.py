@@ -1,8 +1,8 @@
 """Checks of annotated shapes, each made once for every kind of call.
 
-What jaxtyping finds of a call follows from the types, shapes and dtypes of what goes in and of what comes out. To find it
-takes longer than most functions do, and a search or a loop asks the same again and again: so what was found right once,
-in this process, is not looked at twice. A function that is never called is never prepared for it either.
+What jaxtyping finds of a call follows from the types, shapes and dtypes of what goes in and of what comes out. To find
+it takes longer than most functions do, and a search or a loop asks the same again and again: so what was found right
+once, in this process, is not looked at twice. A function that is never called is never prepared for it either.
 """
 
 import collections
