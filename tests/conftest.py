@@ -1,5 +1,6 @@
 """Shapes are checked while tests run: jaxtyping and beartype enforce the annotations of all code with tensors."""
 
+import gc
 import importlib.util
 import os
 import subprocess
@@ -42,6 +43,12 @@ if os.environ.get("TRITON_INTERPRET") == "1":
         return interpreter._LangPatchScope()
 
     interpreter._patch_lang = patch_once
+
+
+def pytest_collection_finish():
+    """Let Python's collector pass over the tests themselves from now on: there are thousands."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
