@@ -1,8 +1,10 @@
 """Shapes are checked while tests run: jaxtyping and beartype enforce the annotations of all code with tensors."""
 
+import fcntl
 import gc
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +24,9 @@ CHECKED = (
 )
 
 shape_checks.install([f"regard.{name}" for name in CHECKED])
+
+# Nothing that tests write is to outlive a power cut; what must be synced is told from the calls.
+os.fsync = lambda descriptor: None
 
 if not torch.accelerator.is_available():
     # Else every seed would keep the stack it was set from, for each kind of device that is not there.
@@ -71,6 +76,26 @@ def interpret():
         assert "passed" in found.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Make a folder once for all processes that test at the same time; it is not to be changed."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "shared"
+    place.mkdir(exist_ok=True)
+
+    def made(name, make):
+        folder, done = place / name, place / f"{name}.done"
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a test that failed has left
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

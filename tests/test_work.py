@@ -165,6 +165,7 @@ def write_corpus(path):
 def training_step(name, folder):
     """Return the work of a step: that between the end of the second and the end of the third."""
     import torch._dynamo  # noqa: F401  # which torch would do while work is counted
+
     write_corpus(folder / "pairs.tsv")
     config = override(
         chosen(name),
