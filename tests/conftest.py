@@ -1,7 +1,10 @@
 """Shapes are checked while tests run: jaxtyping and beartype enforce the annotations of all code with tensors."""
 
+import fcntl
+import gc
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,14 +14,46 @@ import pytest
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from jaxtyping import install_import_hook
+import torch
+
+import shape_checks
 
 CHECKED = (
     *("masks", "viz", "attention", "layers", "models", "vision"),
     *("data.batching", "data.cache", "decoding", "training"),
 )
 
-install_import_hook([f"regard.{name}" for name in CHECKED], "beartype.beartype")
+shape_checks.install([f"regard.{name}" for name in CHECKED])
+
+# Nothing that tests write is to outlive a power cut; what must be synced is told from the calls.
+os.fsync = lambda descriptor: None
+
+if not torch.accelerator.is_available():
+    # Else every seed would keep the stack it was set from, for each kind of device that is not there.
+    torch.manual_seed = torch.default_generator.manual_seed
+
+# To ask whether a tensor is distributed, assert_close would import all that knows of such.
+torch.testing._comparison._HAS_DTENSOR = False
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set()
+
+    def patch_once(function):
+        """Replace the language for a module's kernels once: at every call it would take a third of the time."""
+        if function.__module__ not in patched:
+            patched.add(function.__module__)
+            patch(function)
+        return interpreter._LangPatchScope()
+
+    interpreter._patch_lang = patch_once
+
+
+def pytest_collection_finish():
+    """Let Python's collector pass over the tests themselves from now on: there are thousands."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -41,6 +76,26 @@ def interpret():
         assert "passed" in found.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Make a folder once for all processes that test at the same time; it is not to be changed."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "shared"
+    place.mkdir(exist_ok=True)
+
+    def made(name, make):
+        folder, done = place / name, place / f"{name}.done"
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a test that failed has left
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

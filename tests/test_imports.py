@@ -1,6 +1,7 @@
 """Laws of the source as a whole: imports point one way, nothing unpickles, what is heavy waits until it is needed."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,11 @@ ORDER = (
     "__main__",
 )
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich", "fastapi", "uvicorn")
-BY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def name_of(path: Path) -> str:
@@ -59,7 +64,7 @@ MODULES = {name_of(path) for path in FILES}
 def imports(path: Path) -> set[str]:
     """Find every module of ours that a file imports, within functions too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -82,12 +87,15 @@ def test_every_module_has_a_height():
     assert {name.split(".")[1] for name in MODULES if name != "regard"} == {*FLOOR, *ORDER}
 
 
-@BY_FILE
-def test_imports_point_one_way(path):
-    name = name_of(path)
-    if name == "regard":  # `regard.load` reaches up, from within a function
-        return
-    wrong = [other for other in imports(path) if other != "regard" and level(other) > level(name)]
+def test_imports_point_one_way():
+    names = {name_of(path): path for path in FILES}
+    del names["regard"]  # `regard.load` reaches up, from within a function
+    wrong = [
+        (name, other)
+        for name, path in names.items()
+        for other in imports(path)
+        if other != "regard" and level(other) > level(name)
+    ]
     assert wrong == []
 
 
@@ -108,10 +116,8 @@ def test_packages_import_no_circles_within_themselves():
 
 
 def top_level_imports(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     found = set()
-    for node in tree.body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             within = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= (within & MODULES) | ({node.module} if within - MODULES else set())
@@ -143,27 +149,47 @@ def test_importing_everything_touches_no_network():
     )
 
 
-@BY_FILE
-def test_nothing_unpickles(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    unsafe_modules = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-    unsafe_calls = {"torch.load", "torch.save", "eval", "exec", "yaml.load"}
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        assert not unsafe_modules & {name.split(".")[0] for name in names}
-        if isinstance(node, ast.ImportFrom) and node.module == "torch":
-            assert not {"load", "save"} & {alias.name for alias in node.names}
-        if isinstance(node, ast.Call):
-            assert ast.unparse(node.func) not in unsafe_calls
-            pickled = [keyword.value for keyword in node.keywords if keyword.arg == "allow_pickle"]
-            assert all(isinstance(value, ast.Constant) and value.value is False for value in pickled)
+UNSAFE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+UNSAFE_CALLS = {"torch.load", "torch.save", "eval", "exec", "yaml.load"}
 
 
-@BY_FILE
-def test_all_that_is_public_has_a_docstring(path):
-    """Methods that only carry out what their class or base says need none; functions and classes do."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), "no module docstring"
+def unpickles(node: ast.AST) -> bool:
+    """Say whether a piece of code may run what a file says."""
+    if isinstance(node, ast.Import):
+        return any(alias.name.split(".")[0] in UNSAFE for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        of_torch = {alias.name for alias in node.names} if node.module == "torch" else set()
+        return (node.module or "").split(".")[0] in UNSAFE or bool({"load", "save"} & of_torch)
+    if not isinstance(node, ast.Call):
+        return False
+    pickled = [keyword.value for keyword in node.keywords if keyword.arg == "allow_pickle"]
+    denied = all(isinstance(value, ast.Constant) and value.value is False for value in pickled)
+    return not denied or ast.unparse(node.func) in UNSAFE_CALLS
+
+
+def test_nothing_unpickles():
+    assert [(name_of(p), node.lineno) for p in FILES for node in ast.walk(parsed(p)) if unpickles(node)] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("import pickle", "import os, dill.source", "from marshal import loads", "from torch import load as read"),
+        *("torch.load(path)", "eval(text)", "numpy.load(path, allow_pickle=True)", "numpy.load(a, allow_pickle=b)"),
+    ],
+)
+def test_what_would_unpickle_is_known(code):
+    assert any(unpickles(node) for node in ast.walk(ast.parse(code)))
+    assert not any(unpickles(node) for node in ast.walk(ast.parse("numpy.load(path, allow_pickle=False)")))
+
+
+def undocumented(path: Path) -> list[str]:
+    """Methods that only carry out what their class or base says need no docstring; functions and classes do."""
+    tree = parsed(path)
     parts = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    assert [node.name for node in parts if not node.name.startswith("_") and not ast.get_docstring(node)] == []
+    missing = [node.name for node in parts if not node.name.startswith("_") and not ast.get_docstring(node)]
+    return missing if ast.get_docstring(tree) else ["the module itself", *missing]
+
+
+def test_all_that_is_public_has_a_docstring():
+    assert {name_of(path): missing for path in FILES if (missing := undocumented(path))} == {}

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from regard.config import ModelConfig
+from regard.config_io import override
+from regard.data.tokenizers import Tokenizers, Words
 from regard.models.build import build_empty, build_model
-from regard.presets import presets
+from regard.presets import preset, presets
 
 NEEDED = "import numpy, numpy.random, safetensors.torch, sentencepiece, torch, torch.nn.utils.rnn"
 """What a translator is made of."""
@@ -25,12 +27,10 @@ def loaded(code: str) -> set[str]:
     return set(found.stdout.split())
 
 
-def test_a_translator_loads_little_beside_what_it_is_made_of(tmp_path):
-    model = tmp_path / "model"
-    train = "from pathlib import Path; from regard.cli.main import app; "
-    options = f"['train', '--data', 'copy:50', '--out', '{model}', '--epochs', '1', '--set', 'training.steps=1', "
-    options += "'--set', 'tokenizer.kind=characters', '--set', 'model.embedding=8', '--set', 'model.encoder.width=8']"
-    subprocess.run([sys.executable, "-c", f"{train}app({options}, standalone_mode=False)"], check=True)
+def test_a_translator_loads_little_beside_what_it_is_made_of(make_folder, tmp_path):
+    words = Words(["a", "b", "c"])
+    narrow = [f"model.{part}=8" for part in ("embedding", "encoder.width", "decoder.width", "decoder.readout_width")]
+    model = make_folder(tmp_path / "model", override(preset("bahdanau2014-small"), narrow), Tokenizers(words, words))
     found = loaded(f"import regard\nregard.load('{model}').translate(['a b c'])")
     assert [name for name in found if name.split(".")[0] in NEVER or name in NEVER] == []
     others = {name for name in found if name.split(".")[0] not in ("regard", "jaxtyping", "wadler_lindig")}

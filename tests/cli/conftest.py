@@ -88,63 +88,68 @@ def tiny():
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    """A TSV file of short pairs with alignments, and the same as two files and a third one."""
-    folder = tmp_path_factory.mktemp("corpus")
-    rows = command("data", "phrasebook", "--size", "60").lines
-    (folder / "pairs.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-    for column, name in enumerate(("pairs.en", "pairs.fr", "pairs.align")):
-        texts = [row.split("\t")[column] for row in rows]
-        (folder / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return folder
+def corpus(once):
+    """A TSV file of short pairs with alignments, and the same as two files and a third one; and texts for no source."""
+
+    def write(folder):
+        folder.mkdir()
+        rows = command("data", "phrasebook", "--size", "60").lines
+        (folder / "pairs.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        for column, name in enumerate(("pairs.en", "pairs.fr", "pairs.align")):
+            texts = [row.split("\t")[column] for row in rows]
+            (folder / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        (folder / "texts.txt").write_bytes((folder / "pairs.fr").read_bytes())
+
+    return once("corpus", write)
 
 
 @pytest.fixture(scope="session")
-def trained(corpus, tmp_path_factory):
-    """A model folder; not to be changed (`model` is a copy)."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    ran = command("train", "--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv", "--out", folder, *TINY)
-    assert ran.code == 0, ran.err
-    return folder
+def train(once, corpus):
+    """Train a tiny model once; the folder is not to be changed (`model` is a copy)."""
+
+    def trained(name, *options, data="pairs.tsv"):
+        def run_once(folder):
+            both = ("--data", corpus / data, "--valid", corpus / data)
+            ran = command("train", *both, "--out", folder, *options)
+            assert ran.code == 0, ran.err
+
+        return once(name, run_once)
+
+    return trained
+
+
+def changes(*settings):
+    """Options of a command that change settings."""
+    return [part for setting in settings for part in ("--set", setting)]
 
 
 @pytest.fixture(scope="session")
-def another(corpus, tmp_path_factory):
+def trained(train):
+    """A model folder."""
+    return train("tiny", *TINY)
+
+
+@pytest.fixture(scope="session")
+def another(train):
     """A system of another kind with the same vocabularies: two layers of decoder, two heads."""
-    folder = tmp_path_factory.mktemp("models") / "another"
     changed = ("model.decoder.kind=luong", "model.decoder.readout=tanh", "model.attention.heads=2", "seed=7")
-    settings = [part for change in (*changed, "model.decoder.width=12") for part in ("--set", change)]
-    data = ("--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv")
-    ran = command("train", *data, "--out", folder, *TINY, *settings)
-    assert ran.code == 0, ran.err
-    return folder
+    return train("another", *TINY, *changes(*changed, "model.decoder.width=12"))
 
 
 @pytest.fixture(scope="session")
-def transformer(corpus, tmp_path_factory):
+def transformer(train):
     """A model of three layers with two heads each."""
-    folder = tmp_path_factory.mktemp("models") / "transformer"
     small = ("embedding=8", "encoder.width=8", "decoder.width=8", "encoder.layers=1", "decoder.layers=3")
     heads = ("attention.heads=2", "self_attention.heads=2", "encoder.feed_forward=5", "decoder.feed_forward=5")
-    settings = [part for change in (*small, *heads) for part in ("--set", f"model.{change}")]
-    data = ("--data", corpus / "pairs.tsv", "--valid", corpus / "pairs.tsv")
-    settings += ["--set", "model.tie=none", "--set", "training.steps=1"]
-    ran = command("train", "--preset", "transformer2017-small", *data, "--out", folder, *TINY[2:], *settings)
-    assert ran.code == 0, ran.err
-    return folder
+    settings = changes(*(f"model.{change}" for change in (*small, *heads)), "model.tie=none", "training.steps=1")
+    return train("transformer", "--preset", "transformer2017-small", *TINY[2:], *settings)
 
 
 @pytest.fixture(scope="session")
-def language_model(corpus, tmp_path_factory):
+def language_model(train):
     """A model that reads nothing, trained on the targets."""
-    folder = tmp_path_factory.mktemp("models") / "lm"
     changed = ("model.encoder.kind=none", "model.attention=none", "model.decoder.kind=luong", "training.metric=loss")
-    settings = [part for change in changed for part in ("--set", change)]
-    texts = corpus / "texts.txt"
-    texts.write_text((corpus / "pairs.fr").read_text(encoding="utf-8"), encoding="utf-8")
-    ran = command("train", "--data", texts, "--valid", texts, "--out", folder, *TINY, *settings)
-    assert ran.code == 0, ran.err
-    return folder
+    return train("language-model", *TINY, *changes(*changed), data="texts.txt")
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def boards(count, beam, kept, seed):
 @pytest.mark.parametrize("patience", [0.0, 0.8])
 @pytest.mark.parametrize(("count", "beam", "kept"), [(40, 5, 5), (30, 5, 1), (33, 1, 1), (20, 4, 2), (7, 12, 12)])
 def test_choosing_is_what_torch_s_operations_do(monkeypatch, count, beam, kept, patience):
-    for seed in range(4):
+    for seed in range(1 if INTERPRETED else 4):
         draw = torch.Generator().manual_seed(seed)
         near = torch.randn(count * beam, beam, generator=draw).sort(dim=1, descending=True).values.to(DEVICE)
         words = torch.randint(3, 9, (count * beam, beam), generator=draw).to(DEVICE)

@@ -6,6 +6,7 @@ import pytest
 
 from regard.demo import translate as demo
 from regard.errors import TrainingError
+from regard.viz.trace import AttentionTrace
 
 TINY = (
     "data.train=phrasebook:60",
@@ -20,20 +21,28 @@ TINY = (
 
 
 @pytest.fixture
-def said(monkeypatch, tmp_path):
+def shown(monkeypatch):
     monkeypatch.setattr(demo, "SHORT", TINY)
     monkeypatch.setattr(demo, "TEST", "phrasebook:5")
 
-    def run():
+    def run(folder):
         lines = []
-        demo.show(tmp_path / "demo", long=False, width=80, color=False, say=lines.append)
+        demo.show(folder, long=False, width=80, color=False, say=lines.append)
         return "\n".join(lines)
 
     return run
 
 
-def test_it_trains_scores_translates_draws_and_says_what_next(said, tmp_path):
-    text = said()
+@pytest.fixture
+def said(shown, once, tmp_path, monkeypatch):
+    """A first run, and another in the same place; neither draws."""
+    monkeypatch.setattr(AttentionTrace, "save", lambda *_, **__: [])
+    shutil.copytree(once("demo", shown), tmp_path / "demo")
+    return lambda: shown(tmp_path / "demo")
+
+
+def test_it_trains_scores_translates_draws_and_says_what_next(shown, tmp_path):
+    text = shown(tmp_path / "demo")
     assert "Training a small translator" in text
     assert "BLEU" in text
     assert "AER" in text
@@ -44,26 +53,22 @@ def test_it_trains_scores_translates_draws_and_says_what_next(said, tmp_path):
 
 
 def test_a_second_run_uses_what_is_there(said, tmp_path):
-    said()
     weights = (tmp_path / "demo" / "model" / "model.safetensors").stat()
     assert "which is there already" in said()
     assert (tmp_path / "demo" / "model" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
 
 
 def test_other_settings_train_anew(said, monkeypatch):
-    said()
     monkeypatch.setattr(demo, "SHORT", (*TINY, "seed=2"))
     assert "Training a small translator" in said()
 
 
 def test_a_model_without_its_checkpoints_is_used_as_it_is(said, tmp_path):
-    said()
     shutil.rmtree(tmp_path / "demo" / "model" / "state")
     assert "which is there already" in said()
 
 
 def test_another_model_is_not_overwritten(said, tmp_path):
-    said()
     config = tmp_path / "demo" / "model" / "config.toml"
     config.write_text(config.read_text().replace("phrasebook:60", "mine.tsv"))
     with pytest.raises(TrainingError, match="is not the demo's"):

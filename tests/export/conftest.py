@@ -1,5 +1,6 @@
 """Tiny untrained models of every kind, exported."""
 
+import json
 from dataclasses import replace
 
 import jaxtyping
@@ -82,13 +83,17 @@ def export():
 
 
 @pytest.fixture(scope="session")
-def exports(folders, export):
+def exports(folders, export, once):
     """The folders as folders of ONNX files, each made when it is asked for."""
-    done = {}
+    from regard.export.export_model import Exported
 
     def made(name):
-        if name not in done:
-            done[name] = export(folders[name], folders[name].with_name(f"{name}-onnx"))
-        return done[name]
+        def make(folder):
+            exported = export(folders[name], folder)
+            folder.with_suffix(".json").write_text(json.dumps(exported._replace(folder=str(folder))))
+
+        told = once(f"{name}-onnx", make).with_suffix(".json")
+        command, files, difference = json.loads(told.read_text())[1:]
+        return Exported(told.with_suffix(""), command, tuple(files), difference)
 
     return made

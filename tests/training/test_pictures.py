@@ -72,7 +72,7 @@ def undrawn(monkeypatch):
 
 @pytest.mark.parametrize("name", ["xu2015-soft-small", "xu2015-hard-small", "captioner-small"])
 def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
-    result = train(captioner(name), tmp_path / "m")
+    result = train(captioner(name, ("scenes:12",), ("scenes:5",), "model.image.size=32"), tmp_path / "m")
     assert (result.end, result.steps) == ("steps", 4)
     records = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
     losses, validations = [r for r in records if "loss" in r], [r for r in records if "valid_loss" in r]
@@ -84,8 +84,8 @@ def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
     pixels = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures[:3]
     found = narrator.describe(pixels, beam=2, n_best=2)
     assert [len(one.best.n_best) for one in found] == [1, 1, 1]
-    assert found[0].grid == (8, 8)
-    assert found[0].look(0).shape == (8, 8)
+    assert found[0].grid == (4, 4)
+    assert found[0].look(0).shape == (4, 4)
     np.testing.assert_allclose(found[0].look(0).sum(), 1, rtol=1e-5)
     alone = narrator.describe(pixels[1:2], beam=2)
     assert alone[0].text == found[1].text
@@ -112,7 +112,7 @@ def test_pixels_are_read_by_a_network_where_features_were_meant(tmp_path):
 @pytest.mark.parametrize("average", ["none", "ema"])
 def test_an_interrupted_run_ends_as_one_that_was_not(task, average, clothes, tmp_path):
     chosen = f"training.average={average}"
-    guided = ("training.guided=0.5", "training.told=2")
+    guided = ("training.guided=0.5", "training.told=2", "model.image.size=32")
     config = captioner("xu2015-hard-small", ("scenes:12",), ("scenes:5",), chosen, *guided)
     if task == "classes":
         running = ("model.image.normalise=batch", "training.optimizer=sgd", "training.momentum=0.9")
