@@ -122,8 +122,8 @@ def settings() -> str:
     for setting in describe():
         groups.setdefault(setting.name.rpartition(".")[0], []).append(setting)
     text = (
-        "# Settings\n\nEvery setting with its default where no preset and no [plan](../plan.md) says otherwise. Change one "
-        "with `--set NAME=VALUE`, or write it into a file for `--config`. `regard list settings` prints the same.\n"
+        "# Settings\n\nEvery setting with its default where no preset and no [plan](../plan.md) says otherwise. Change "
+        "one with `--set NAME=VALUE`, or write it into a file for `--config`. `regard list settings` prints the same.\n"
     )
     for group, found in groups.items():
         rows = [(f"`{one.name}`{{ #{one.name} }}", one.type, _value(one.default), one.help) for one in found]
@@ -147,13 +147,16 @@ def presets() -> str:
     from regard.presets.vision import visions
 
     text = (
-        "# Presets\n\nA preset is a complete configuration, named after the paper that described the system. Take one with "
-        "`--preset NAME`; without it `regard train` [chooses a system from the corpus](../plan.md). A `-small` sibling "
+        "# Presets\n\nA preset is a complete configuration, named after the paper that described the system. Take "
+        "one with `--preset NAME`; without it `regard train` [chooses a system from the corpus](../plan.md). A `-small` sibling "
         "keeps what the system is and shrinks its sizes for a laptop.\n"
     )
     rows = [(_code(name), _first(made), *_sizes(made().model)) for name, made in texts.items()]
     text += f"\n## Models that read text\n\n{table('preset | what it is | encoder | attention | decoder', rows)}"
-    seen = [(_code(name), _first(made), _code(made().model.task), _image(made().model.image)) for name, made in visions.items()]
+    seen = [
+        (_code(name), _first(made), _code(made().model.task), _image(made().model.image))
+        for name, made in visions.items()
+    ]
     text += f"\n## Models that read images\n\n{table('preset | what it is | task | image encoder', seen)}"
     return f"{text}\n{NOTE}"
 
@@ -215,8 +218,8 @@ def python() -> str:
     import regard
 
     text = (
-        "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. Everything else may be "
-        "imported, but may change in any release. Errors that a caller can mend are `regard.errors.RegardError`.\n"
+        "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. Everything "
+        "else may be imported, but may change in any release. Errors that a caller can mend are `regard.errors.RegardError`.\n"
     )
     text += _documented("regard", getattr(regard, "__all__", OPEN))
     text += _documented("regard.attention", importlib.import_module("regard.attention").__all__, "Attention: ")
@@ -249,12 +252,14 @@ def http() -> str:
 
     described = make_app([]).openapi()
     text = (
-        "# HTTP\n\nWhat a server started by `regard serve` answers. It shows the same at `/docs`, where it can be tried, and "
-        "as OpenAPI at `/openapi.json`. [Serving](../serving.md) explains limits and batching.\n"
+        "# HTTP\n\nWhat a server started by `regard serve` answers. It shows the same at `/docs`, where it can be "
+        "tried, and as OpenAPI at `/openapi.json`. [Serving](../serving.md) explains limits and batching.\n"
     )
     for path, methods in described["paths"].items():
         for method, call in methods.items():
-            text += f"\n## {method.upper()} {path}\n\n{call.get('description', '')}\n\n{_request(call)}{_responses(call)}"
+            text += (
+                f"\n## {method.upper()} {path}\n\n{call.get('description', '')}\n\n{_request(call)}{_responses(call)}"
+            )
     text += "\n## Objects\n"
     for name, schema in described["components"]["schemas"].items():
         needed = schema.get("required", ())
@@ -271,8 +276,8 @@ def _request(call: Mapping[str, Any]) -> str:
     text = ""
     if "parameters" in call:
         rows = [
-            (_code(one["name"]), one["in"], _type(one["schema"]), _json_default(one["schema"], one.get("required", False)),
-             one.get("description", ""))
+            (_code(one["name"]), one["in"], _type(one["schema"]),
+             _json_default(one["schema"], one.get("required", False)), one.get("description", ""))
             for one in call["parameters"]
         ]  # fmt: skip
         text += table("parameter | in | type | default | what it is", rows) + "\n"

@@ -7,6 +7,7 @@ import html
 import os
 import re
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -38,10 +39,12 @@ _names: dict[str, str] = {}
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Set what YAML cannot say: functions, and parts of the navigation that follow from what there is."""
     config.mdx_configs["toc"] = {"slugify": slug, "permalink": True}
-    config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [{"name": "math", "class": "math", "format": equation}]}
+    config.mdx_configs["pymdownx.superfences"] = {
+        "custom_fences": [{"name": "math", "class": "math", "format": equation}]
+    }
     generated = generate.pages()
     config.extra["generated"] = generated
-    config.nav = _expanded(config.nav, sorted({*generated, *_written()}))
+    config.nav = _expanded(config.nav, sorted({*generated, *_written()}), set(_named(config.nav)))
     for page in generated:
         if page.startswith("reference/commands/"):
             _names[f"regard {PurePosixPath(page).stem}"] = page
@@ -54,20 +57,26 @@ def _written() -> list[str]:
     return [path.relative_to(ROOT / DOCS).as_posix() for path in (ROOT / DOCS).rglob("*.md")]
 
 
-def _expanded(nav: Any, pages: list[str]) -> Any:
-    """Replace `folder/*` by the pages of that folder."""
+def _named(nav: Any) -> Iterator[str]:
+    """Yield every page that the navigation names itself."""
+    for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from [part] if isinstance(part, str) else _named(part)
+
+
+def _expanded(nav: Any, pages: list[str], named: set[str]) -> Any:
+    """Replace `folder/*` by the pages of that folder that are named nowhere."""
     if isinstance(nav, dict):
-        return {title: _expanded(part, pages) for title, part in nav.items()}
+        return {title: _expanded(part, pages, named) for title, part in nav.items()}
     if not isinstance(nav, list):
         return nav
     found: list[Any] = []
     for part in nav:
         if isinstance(part, str) and part.endswith("/*"):
-            named = {each for each in nav if isinstance(each, str)}
-            inside = [page for page in pages if str(PurePosixPath(page).parent) == part[:-2]]
-            found += [page for page in inside if page not in named and PurePosixPath(page).stem != "README"]
+            found += [
+                page for page in pages if str(PurePosixPath(page).parent) == (part[:-2] or ".") and page not in named
+            ]
         else:
-            found.append(_expanded(part, pages))
+            found.append(_expanded(part, pages, named))
     return found
 
 

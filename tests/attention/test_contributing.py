@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from attention import test_laws as laws
 from regard.attention import scores
 from regard.attention.base import Sizes
