@@ -148,8 +148,8 @@ def presets() -> str:
 
     text = (
         "# Presets\n\nA preset is a complete configuration, named after the paper that described the system. Take "
-        "one with `--preset NAME`; without it `regard train` [chooses a system from the corpus](../plan.md). A `-small` sibling "
-        "keeps what the system is and shrinks its sizes for a laptop.\n"
+        "one with `--preset NAME`; without it `regard train` [chooses a system from the corpus](../plan.md). A "
+        "`-small` sibling keeps what the system is and shrinks its sizes for a laptop.\n"
     )
     rows = [(_code(name), _first(made), *_sizes(made().model)) for name, made in texts.items()]
     text += f"\n## Models that read text\n\n{table('preset | what it is | encoder | attention | decoder', rows)}"
@@ -219,7 +219,8 @@ def python() -> str:
 
     text = (
         "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. Everything "
-        "else may be imported, but may change in any release. Errors that a caller can mend are `regard.errors.RegardError`.\n"
+        "else may be imported, but may change in any release. Errors that a caller can mend are "
+        "`regard.errors.RegardError`.\n"
     )
     text += _documented("regard", getattr(regard, "__all__", OPEN))
     text += _documented("regard.attention", importlib.import_module("regard.attention").__all__, "Attention: ")
