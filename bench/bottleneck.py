@@ -89,28 +89,28 @@ def write_page(
     gap = with_[1]["BLEU"].value - without[1]["BLEU"].value
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
     size = {name: f"{count / 1e6:.2f} M" for name, count in parameters.items()}
-    return f"""# The bottleneck, and the way around it
+    return f"""# The bottleneck: with and without attention
 
-An encoder-decoder without attention has to press a whole sentence through one vector of fixed size. Bahdanau et al.
-(2014, section 5.2) showed what that costs: its translations get worse with every further word, while those of the same
-model with attention do not. Here is that claim on sentences whose length is controlled, made by one command:
+Without attention an encoder-decoder must compress a whole sentence into one vector of fixed size, and its
+translations get worse with every further word; with attention they do not (Bahdanau et al. 2014, section 5.2). This
+page measures that on sentences of controlled length, with one command:
 
     make bottleneck
 
-| source words | BLEU with attention | BLEU without | difference | exact with | exact without |
+| source words | BLEU with attention | BLEU without | difference | exact match with | exact match without |
 |---|---|---|---|---|---|
 {chr(10).join(rows)}
 
 ![BLEU by sentence length, with and without attention](images/bottleneck.svg)
 
-On sentences of {LONG.replace("-", " to ")} words taken together: **{with_[1]["BLEU"].value:.1f} BLEU with attention,
+On sentences of {LONG.replace("-", " to ")} words together: **{with_[1]["BLEU"].value:.1f} BLEU with attention,
 {without[1]["BLEU"].value:.1f} without: {gap:.1f} apart.**
 
 Both are `bahdanau2014-small` ({size["with attention"]} parameters with attention, {size["without attention"]} without),
 trained on the same {config.data.train[0]} pairs for {options.steps:,} steps with the same seed ({config.seed}); the one
 without has `model.attention=none`, so its decoder gets the encoder's last states, of both directions, as its context at
-every step (Cho et al. 2014). Training sentences have 2 to 75 words, so no length here is new to either model: what
-differs is what gets through. Test sentences are held out ([the phrasebook](phrasebook.md) says how),
+every step (Cho et al. 2014). Training sentences have 2 to 75 words, so no length here is new to either model. Test
+sentences are held out ([how](phrasebook.md#splits)),
 {options.sentences} in each bin, {3 * options.sentences} in the last comparison.
 
 BLEU: {with_[1]["BLEU"].made_by}, {with_[1].search}. Made with regard {regard.__version__}, torch {torch.__version__},

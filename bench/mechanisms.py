@@ -259,10 +259,10 @@ def pages() -> dict[str, str]:
 
 def page(mechanism: Mechanism, text: dict[str, str], measured: dict[str, Any]) -> str:
     """Write one page."""
-    what = "the encoder's first layer looks at its own sentence" if mechanism.inside else "the decoder looks"
+    what = "self-attention of the encoder's first layer" if mechanism.inside else "attention of the decoder"
     aer = f", alignment error rate {measured['aer']}" if measured["aer"] is not None else ""
     trained = (
-        f"Where {what}: `{measured['preset']}`, 128 units wide, with `{'`, `'.join(mechanism.changes)}`, "
+        f"Shown: {what}. Model: `{measured['preset']}`, 128 units wide, with `{'`, `'.join(mechanism.changes)}`, "
         f"{measured['steps']:,} steps on `{measured['data']}`, seed {measured['seed']}. On `{TEST}`, held out: "
         f"BLEU {measured['bleu']}{aer}."
     )
@@ -272,7 +272,7 @@ def page(mechanism: Mechanism, text: dict[str, str], measured: dict[str, Any]) -
 
 {from_docstring(mechanism.described)}
 
-![where the model looks](../images/mechanisms/{mechanism.key}.png)
+![attention weights of the model](../images/mechanisms/{mechanism.key}.png)
 
 {textwrap.fill(trained, 120)}
 
@@ -284,7 +284,7 @@ def page(mechanism: Mechanism, text: dict[str, str], measured: dict[str, Any]) -
 
 {textwrap.fill(text["cost"], 120)}
 
-Measured: {measured["look_parameters"]:,} parameters; {measured["look_milliseconds"]} ms for 4 × 256 queries at 256
+Measured: {measured["look_parameters"]:,} parameters; {measured["look_milliseconds"]} ms for 4 × 256 queries over 256
 states of width 256, forward and backward, on one CPU thread. The whole model has {measured["parameters"]:,} parameters.
 
 BLEU: {measured["signature"]}. Made with {measured["made_with"]}.
@@ -320,20 +320,20 @@ def index(texts: dict[str, Any], measured: dict[str, Any]) -> str:
     lines = "\n".join(rows)
     return f"""# Mechanisms
 
-A page for each: its equation, where a trained model looks with it, when to use it, what it costs. All are combined
-freely: `regard list` names them, and a combination that has no meaning is refused with the reason. Those that look at
-images have [pages of their own](vision.md).
+One page for each mechanism: its equation, the attention of a trained model, when to use it, what it costs. They can be
+combined freely; `regard list` names them, and a combination without a meaning is refused with the reason. Mechanisms
+for images have [pages of their own](vision.md).
 
-| mechanism | setting | BLEU | AER | parameters | ms a look |
+| mechanism | setting | BLEU | AER | parameters | ms per attention step |
 |---|---|---|---|---|---|
 {lines}
 
 Each row is one small model on the [phrasebook](../phrasebook.md), 128 units wide, trained for 800 steps (a minute or
 two on one CPU core) and scored on {TEST}: scores, focuses and the reaches of a decoder with
-`bahdanau2014-small`, what is at work within a sequence with `transformer2017-small` of 2 + 2 layers. The numbers say
-that each of them works and what it costs. One short run on sentences as regular as these does not say which is best on
-yours: `regard compare` does ([how](../compare.md)). Looks are timed with 4 × 256 queries at 256 states, forward and
-backward, on one CPU thread.
+`bahdanau2014-small`, self-attention and positions with `transformer2017-small` of 2 + 2 layers. The numbers show
+that each mechanism works and what it costs. One short run on sentences as regular as these does not say which is best
+on yours: `regard compare` does ([how](../compare.md)). Attention is timed with 4 × 256 queries over 256 states, forward
+and backward, on one CPU thread.
 
 Written by `python bench/mechanisms.py pages`, from models made by `python bench/mechanisms.py train`.
 """

@@ -64,7 +64,7 @@ def page(mechanism: Mechanism, text: dict[str, str], every: dict[str, Any]) -> s
     shown = f"{measured['pictures'][mechanism.key]} {trained(system_named(mechanism.system), measured)}"
     cost = (
         f"Measured: the model has {measured['parameters']:,} parameters, and its image encoder takes "
-        f"{measured['milliseconds']} ms for a picture, forward and backward, on one CPU thread"
+        f"{measured['milliseconds']} ms per picture, forward and backward, on one CPU thread"
     )
     if mechanism.kind == "block":
         cost += (
@@ -74,10 +74,10 @@ def page(mechanism: Mechanism, text: dict[str, str], every: dict[str, Any]) -> s
     described = "\n\n".join(from_docstring(one) for one in mechanism.described)
     known = {**measured["scores"], **measured.get("limits", {}), "minutes": measured["training_seconds"] / 60}
     beyond = text.get("limits", "").format(**known)
-    weak = f"## How far this model goes\n\n{filled(beyond)}\n\n" if beyond else ""
+    weak = f"## Limits of this model\n\n{filled(beyond)}\n\n" if beyond else ""
     return f"""# {text["title"]}
 
-`{mechanism.setting}` · [all that see](vision.md) · [all mechanisms](README.md)
+`{mechanism.setting}` · [vision mechanisms](vision.md) · [all mechanisms](README.md)
 
 {described}
 
@@ -109,20 +109,21 @@ def index(every: list[Mechanism], texts: dict[str, Any], measured: dict[str, Any
         f"| {measured[system]['milliseconds']} |"
         for title, setting, system in rows
     )
-    return f"""# Mechanisms that see
+    return f"""# Vision mechanisms
 
-A page for each: its equation, what a trained model attends to with it, when to use it, what it costs. The
-[tutorial](../vision.md) trains and asks such models; [the others](README.md) work over cells of an image as over words.
+One page for each mechanism: its equation, the attention of a trained model, when to use it, what it costs. The
+[tutorial](../vision.md) trains and uses such models; [the other mechanisms](README.md) work over image cells as over
+words.
 
-| mechanism | how | trained | score | parameters | ms a picture |
+| mechanism | setting | trained | score | parameters | ms per picture |
 |---|---|---|---|---|---|
 {lines}
 
 Small models were trained for minutes on one CPU core: blocks in a residual network of three units and the Vision
-Transformer on Fashion-MNIST, others on [scenes](../vision.md#scenes) of 32 pixels. These numbers say that each of them
-works and what it costs; one short run does not say which is best: the tables of [the results](../results.md#pictures)
-do, of whole trainings. The others are what [recipes](../../recipes/README.md) make on a GPU, of scenes of 64 pixels.
-Reading an image is timed forward and backward, on one CPU thread.
+Transformer on Fashion-MNIST, others on [scenes](../vision.md#scenes) of 32 pixels. These numbers show that each
+works and what it costs; one short run does not say which is best. [The results](../results.md#pictures) compare
+full trainings. Models named by a recipe were trained by that [recipe](../../recipes/README.md) on a GPU, on scenes of
+64 pixels. Times are of the image encoder, forward and backward, on one CPU thread.
 
 Written by `python bench/vision_mechanisms.py pages`, from models made by `python bench/vision_mechanisms.py train`,
 which takes those of recipes by `--model NAME=FOLDER`.

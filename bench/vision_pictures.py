@@ -109,8 +109,8 @@ def draw_cells(folder: Path) -> Drawn:
         for what, cell in (("bright", inside), ("edge", edge), ("ground", int(bright.argmin())))
     ]
     words = (
-        f"Where three of the {side} × {side} cells of the second stage look, in a picture of the test set ({label}): "
-        "the brightest, one of half its brightness, and one of the ground."
+        f"Attention of three of the {side} × {side} cells of the second stage, in a picture of the test set ({label}): "
+        "the brightest, one of half its brightness, and one of the background."
     )
     return _maps(picture, maps, words)
 
@@ -122,7 +122,7 @@ def draw_layers(folder: Path) -> Drawn:
         HeatMap(name.replace("layers.", "layer "), weights[0, 0, :, 1:].mean(dim=0).view(grid).numpy(), "mean of heads")
         for name, weights in looks.items()
     ]
-    return _maps(picture, maps, f"Where the class token looks in each layer, in a picture of the test set ({label}).")
+    return _maps(picture, maps, f"Attention of the class token in each layer, in a picture of the test set ({label}).")
 
 
 def draw_reasons(folder: Path) -> Drawn:
@@ -130,7 +130,7 @@ def draw_reasons(folder: Path) -> Drawn:
     labeller, clothes = Labeller.load(folder), _clothes()
     maps = heat_maps(labeller.model.eval(), clothes.image(SHOWN), labeller.labels.names)
     label = clothes.labels[clothes.label(SHOWN)]
-    return _maps(clothes.image(SHOWN), maps, f"What speaks for the classes of a picture of the test set ({label}).")
+    return _maps(clothes.image(SHOWN), maps, f"Evidence for the classes of a picture of the test set ({label}).")
 
 
 def draw_gates(folder: Path) -> Drawn:
@@ -152,8 +152,8 @@ def draw_gates(folder: Path) -> Drawn:
         axes.set_xlabel(f"{means.shape[1]} channels of the last unit", size=8)
         figure.colorbar(shown, ax=axes, label="gate").ax.tick_params(labelsize=7)
 
-    words = f"The gates of the last unit, the mean for each class over {MANY:,} test pictures; channels that are let "
-    return Drawn(_png(lambda path: save_figure(path, clothes.labels, draw)), f"{words}through most stand left.")
+    words = f"The gates of the last unit, averaged for each class over {MANY:,} test pictures; channels with the "
+    return Drawn(_png(lambda path: save_figure(path, clothes.labels, draw)), f"{words}largest gates are on the left.")
 
 
 def _scene(config: Config, number: int = SCENE) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -170,8 +170,8 @@ def draw_caption(folder: Path, layer: int | None = None) -> Drawn:
     own, ((given,),) = narrator.describe(read[None])[0], narrator.align(read[None], [[SAID]])
     trace = overlay(given, scene("test", SCENE, pixels=SEEN))
     words = (
-        f"Where the decoder looks{_of_layer(layer)} in scene {SCENE} of the test set while it is made to write "
-        f"“{SAID}”; what a word speaks of is outlined. By itself it writes “{own.text}”."
+        f"Attention of the decoder{_of_layer(layer)}, scene {SCENE} of the test set, under teacher forcing of "
+        f"“{SAID}”; the objects that a word refers to are outlined. In free decoding it writes “{own.text}”."
     )
     return Drawn(_png(lambda path: trace.save(path, layer=layer, quiet=True)), words)
 
@@ -188,8 +188,8 @@ def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None
     ((answered,),) = respondent.answer(scene[None], [[question]], look=True)
     trace = ImageTrace(answered.trace(), shown, answered.grid)
     words = (
-        f"Where was looked{_of_layer(layer)} in scene {SCENE} of the test set to answer “{question}” with "
-        f"“{answered.text}”."
+        f"Attention over the image{_of_layer(layer)}, scene {SCENE} of the test set, for the question “{question}”, "
+        f"answered with “{answered.text}”."
     )
     return Drawn(_png(lambda path: trace.save(path, layer=layer, quiet=True)), words)
 
@@ -203,7 +203,7 @@ def draw_queries(folder: Path) -> Drawn:
     boxes = tuple((on_whole(thing.box, len(scene), (SEEN, SEEN)),) for thing in things)
     trace = ImageTrace(looked.trace, shown, looked.grid, None, boxes)
     found = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)
-    words = f"Where the queries that found something in scene {FOUND} of the test set looked, and their boxes: {found}."
+    words = f"Attention of the queries that found something in scene {FOUND} of the test set, and their boxes: {found}."
     return Drawn(_png(lambda path: trace.save(path, quiet=True)), words)
 
 
@@ -224,8 +224,9 @@ def draw_pixels(folder: Path) -> Drawn:
         overlap = max((mask & right).sum() / (mask | right).sum() for right in gold)
         panels.append(HeatMap(thing.name, mask.astype(np.float32), f"mask, IoU {overlap:.2f}"))
     words = (
-        f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something look once more, the "
-        f"mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} cells. Below: "
-        f"the masks of {len(scene)} × {len(scene)} pixels that become of these, with their overlap with the right ones."
+        f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something attend for their "
+        f"masks, the mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} "
+        f"cells. Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the "
+        "gold masks."
     )
     return _maps(shown, panels, words)
