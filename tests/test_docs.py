@@ -181,7 +181,7 @@ def test_commands_are_found_and_wrong_ones_noticed():
 # -- what regard data prints ------------------------------------------------------------------------------------------
 
 TRANSCRIPT = re.compile(
-    r"^\$ (?P<command>regard data (?:phrasebook|dates|reverse|copy|scenes)(?![^\n]*--out)[^>|\n]*)\n"
+    r"^\$ (?P<command>regard data (?:phrasebook|dates|reverse|copy|scenes)(?=[: \n])(?![^\n]*--out)[^>|\n]*)\n"
     r"(?P<output>.*?)(?=^\$ |^```)",
     re.MULTILINE | re.DOTALL,
 )
