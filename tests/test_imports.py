@@ -18,7 +18,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 def layers(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read the modules of the floor, and the layers above it from low to high, off the page that states them."""
     [block] = re.findall(r"<!-- layers -->\n```text\n(.*?)^```\n<!-- end of layers -->", page, re.MULTILINE | re.DOTALL)
-    first, *rest = block.splitlines()
+    first, *rest = re.sub(r"\n +", " ", block).splitlines()
     name, *floor = first.split()
     assert name == "floor"
     return tuple(floor), tuple(line.split()[0] for line in rest)
@@ -65,7 +65,7 @@ def test_every_module_has_a_height():
 
 
 def test_the_layers_are_read_off_the_page():
-    page = "<!-- layers -->\n```text\nfloor a b\nc  what c is\nd  what d is\n```\n<!-- end of layers -->\n"
+    page = "<!-- layers -->\n```text\nfloor a\n      b\nc  what c is\nd  what d is\n```\n<!-- end of layers -->\n"
     assert layers(page) == (("a", "b"), ("c", "d"))
 
 
