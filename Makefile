@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
+DOCUMENTED := $(VENV)/.documented
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow gpu-test lint types check bottleneck mechanisms bench gpu-bench clean
+.PHONY: demo test slow gpu-test lint types docs check bottleneck mechanisms bench gpu-bench clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -29,7 +30,11 @@ lint: $(INSTALLED)
 types: $(INSTALLED)
 	$(BIN)/mypy
 
-check: lint types test  ## what CI runs
+docs: $(DOCUMENTED)  ## the site, in build/site; a dead link or a request to the network fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open build/site/index.html"
+
+check: lint types docs test  ## what CI runs
 
 bottleneck: $(RUNTIME)  ## docs/bottleneck.md: the same model with and without attention, by sentence length
 	$(BIN)/python bench/bottleneck.py
@@ -63,6 +68,11 @@ $(RUNTIME): pyproject.toml constraints.txt
 $(INSTALLED): $(RUNTIME)
 	@echo "Installing what the tests need into $(VENV) (once) ..."
 	@$(PIP) '.[plot,serve,export,tensorboard,dev]'
+	@touch $@
+
+$(DOCUMENTED): $(RUNTIME)
+	@echo "Installing what the site needs into $(VENV) (once) ..."
+	@$(PIP) '.[plot,serve,docs]'
 	@touch $@
 
 clean:

@@ -1,11 +1,13 @@
-"""The documents say what is so: the map, the commands, the links, the settings, and every output of the walkthrough.
+"""The documents say what is so: links, commands, settings, the generated reference, and every output of Python blocks.
 
-`python tests/test_docs.py` writes the outputs of the walkthrough and of `regard data`, messages and settings anew.
+`python tests/test_docs.py` writes the outputs of Python blocks and of `regard data`, messages and settings anew.
 """
 
+import ast
 import contextlib
 import gzip
 import importlib
+import importlib.util
 import io
 import re
 import shlex
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +26,18 @@ import typer
 usage = importlib.import_module(typer.BadParameter.__module__)
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-WALKTHROUGH, TRAINING, DATA = (ROOT / "docs" / name for name in ("walkthrough.md", "training.md", "data.md"))
+DOCS = ROOT / "docs"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("recipes/*.md"), *ROOT.glob("bench/*.md")])
+WALKTHROUGH, TRAINING, DATA = (DOCS / name for name in ("walkthrough.md", "training.md", "data.md"))
 
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img[^>]*src=\"([^\"]+)\"")
-RUN = re.compile(r"^```python\n(?P<code>.*?)^```\n```text\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = re.compile(
+    r"(?P<kept><!-- not run: [^>]*-->\n)?^```python\n(?P<code>.*?)^```\n```text\n(?P<output>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block with its output. What needs a trained model is told by a comment before it, and only compiled."""
 TABLE = re.compile(r"(?<=<!-- settings -->\n).*(?=<!-- end of settings -->)", re.DOTALL)
 
 
@@ -62,8 +70,15 @@ def test_links_lead_somewhere(path: Path):
         file, _, anchor = link.partition("#")
         target = (path.parent / file).resolve() if file else path
         assert target.exists(), f"{link} in {name_of(path)}"
-        if anchor:
+        if anchor and target.suffix == ".md":
             assert anchor in anchors(read(target)), f"{link} in {name_of(path)}"
+
+
+def test_anchors_are_those_of_github():
+    assert anchors("# What `state/` holds\n## GNMT, the LSTMN – and more …\n") == {
+        "what-state-holds",
+        "gnmt-the-lstmn--and-more-",
+    }
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -118,17 +133,37 @@ def parse(command: Command) -> None:
         known[name].make_context(name, list(rest))
     except typer.Exit:
         pass
-    except usage.MissingParameter:
+    except (usage.MissingParameter, usage.BadOptionUsage):
         assert not command.whole, f"not a whole command: regard {' '.join(command.words)}"
+
+
+def check_commands(text: str, where: str) -> None:
+    """See that every command of a text exists with its options, and every setting with such a value."""
+    for command in commands(text):
+        try:
+            parse(command)
+        except usage.UsageError as error:
+            pytest.fail(f"{where}: regard {' '.join(command.words)}: {error.format_message()}")
+        if command.whole and command.words[0] in ("train", "compare", "translate", "evaluate", "attend"):
+            set_all([value for flag, value in pairwise(command.words) if flag == "--set"], text, where)
+
+
+def set_all(assignments: list[str], text: str, where: str) -> None:
+    """Set what a command sets; a page may show what a wrong setting says."""
+    from regard.config import Config
+    from regard.config_io import override
+    from regard.errors import ConfigError
+
+    try:
+        override(Config(), assignments)
+    except ConfigError as error:
+        if f"regard: {error}" not in text:
+            pytest.fail(f"{where}: {error}")
 
 
 @every_document
 def test_commands_exist_with_their_options(path: Path):
-    for command in commands(read(path)):
-        try:
-            parse(command)
-        except usage.UsageError as error:
-            pytest.fail(f"{name_of(path)}: regard {' '.join(command.words)}: {error.format_message()}")
+    check_commands(read(path), name_of(path))
 
 
 def test_commands_are_found_and_wrong_ones_noticed():
@@ -139,12 +174,16 @@ def test_commands_are_found_and_wrong_ones_noticed():
         parse(Command(("attend", "m", "a", "--no-such"), True))
     with pytest.raises(AssertionError, match="not a whole command"):
         parse(Command(("train", "--preset", "x"), True))
+    with pytest.raises(pytest.fail.Exception, match=r"Unknown setting 'model\.droput'"):
+        check_commands("```sh\nregard train --data a.tsv --out m --set model.droput=1\n```\n", "a page")
 
 
 # -- what regard data prints ------------------------------------------------------------------------------------------
 
 TRANSCRIPT = re.compile(
-    r"^\$ (?P<command>regard data (?!.*--out)[^>|\n]*)\n(?P<output>.*?)(?=^\$ |^```)", re.MULTILINE | re.DOTALL
+    r"^\$ (?P<command>regard data (?:phrasebook|dates|reverse|copy|scenes)(?=[: \n])(?![^\n]*--out)[^>|\n]*)\n"
+    r"(?P<output>.*?)(?=^\$ |^```)",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -229,32 +268,143 @@ def test_the_table_of_settings_is_current():
     assert TABLE.findall(read(TRAINING)) == [settings_table()], "run python tests/test_docs.py"
 
 
-# -- the walkthrough --------------------------------------------------------------------------------------------------
+# -- Python blocks ----------------------------------------------------------------------------------------------------
 
 
-def walk(text: str) -> Iterator[tuple[str, str, str]]:
+def walk(text: str, name: str = "a page") -> Iterator[tuple[str, str, str]]:
     """Run all blocks in order, in one namespace; yield the code, the output shown, and the output it has."""
     import torch
 
     namespace: dict[str, Any] = {}
     with torch.random.fork_rng(devices=[]):
         for match in RUN.finditer(text):
+            if match["kept"]:
+                yield match["code"], match["output"], match["output"]
+                continue
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(match["code"], name_of(WALKTHROUGH), "exec"), namespace)
+                exec(compile(match["code"], name, "exec"), namespace)
             yield match["code"], match["output"], printed.getvalue()
 
 
-def test_the_walkthrough_prints_what_it_shows():
+NEED_A_MODEL = {DOCS / "export.md"}
+"""Pages whose blocks need an exported model."""
+WALKED = [path for path in DOCUMENTS if path not in NEED_A_MODEL and RUN.search(read(path))]
+
+
+@pytest.mark.parametrize("path", WALKED, ids=name_of)
+def test_python_blocks_print_what_is_shown(path: Path):
+    for code, shown, printed in walk(read(path), name_of(path)):
+        assert printed == shown, f"after:\n{code}\nrun python tests/test_docs.py"
+
+
+def test_every_block_of_the_walkthrough_has_its_output():
     text = read(WALKTHROUGH)
     assert len(RUN.findall(text)) == len(re.findall(r"^```python$", text, re.MULTILINE)), "a block without its output"
-    for code, shown, printed in walk(text):
-        assert printed == shown, f"after:\n{code}"
+    assert "<!-- not run" not in text
 
 
-def test_a_wrong_output_of_the_walkthrough_would_be_noticed():
+def test_a_wrong_output_would_be_noticed_and_a_block_that_is_not_run_is_let_be():
     [(_, shown, printed)] = walk("```python\nprint(1 + 1)\n```\n```text\n3\n```\n")
     assert (shown, printed) == ("3\n", "2\n")
+    [(_, shown, printed)] = walk("<!-- not run: needs a model -->\n```python\nraise SystemExit\n```\n```text\n3\n```\n")
+    assert (shown, printed) == ("3\n", "3\n")
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if "\n```python\n" in read(path)], ids=name_of)
+def test_what_python_blocks_import_is_there(path: Path):
+    """Blocks without an output are not run, but they must be Python, and what they import of ours must be there."""
+    for match in FENCE.finditer(read(path)):
+        if match["language"] != "python":
+            continue
+        for node in ast.walk(ast.parse(match["content"])):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "regard":
+                module = importlib.import_module(str(node.module))
+                missing = [
+                    alias.name
+                    for alias in node.names
+                    if not hasattr(module, alias.name) and not submodule(module, alias.name)
+                ]
+                assert not missing, f"{name_of(path)}: {node.module} has no {', '.join(missing)}"
+
+
+def submodule(module: Any, name: str) -> bool:
+    return importlib.util.find_spec(f"{module.__name__}.{name}") is not None
+
+
+# -- the site ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.pages()
+
+
+def test_the_reference_has_every_command_with_every_option(generated):
+    from regard.cli.main import app
+
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    pages = {Path(name).stem: text for name, text in generated.items() if "/commands/" in name}
+    assert set(pages) == set(known)
+    for name, command in known.items():
+        assert pages[name].startswith(f"# regard {name}\n")
+        for parameter in command.params:
+            shown = [parameter.metavar] if parameter.param_type_name == "argument" else parameter.opts
+            assert all(f"`{one}`" in pages[name] for one in shown), (name, shown)
+            assert "`None`" not in pages[name]
+
+
+def test_the_reference_has_every_setting_preset_and_part(generated):
+    from regard.cli.list import KINDS
+    from regard.config_io import describe
+
+    for setting in describe():
+        row = rf"^\| `{re.escape(setting.name)}`\{{ #{re.escape(setting.name)} \}} \|"
+        assert re.search(row, generated["reference/settings.md"], re.MULTILINE), setting.name
+    for kind, place in KINDS.items():
+        page = generated["reference/presets.md" if kind in ("presets", "visions") else "reference/parts.md"]
+        module, _, name = place.partition(":")
+        assert all(f"| `{part}` |" in page for part in getattr(importlib.import_module(module), name)), kind
+
+
+def test_the_reference_has_the_public_interface_and_every_http_path(generated):
+    import regard
+    from regard.serve.app import make_app
+
+    python = generated["reference/python.md"]
+    for name in getattr(regard, "__all__", ["load"]):
+        assert f"::: regard.{name}\n" in python or name in ("__version__", "attention")
+    for path, methods in make_app([]).openapi()["paths"].items():
+        assert all(f"## {method.upper()} {path}\n" in generated["reference/http.md"] for method in methods)
+
+
+def test_commands_in_the_reference_are_right(generated):
+    for name, text in generated.items():
+        check_commands(text, name)
+
+
+def test_no_page_links_to_one_that_is_generated(generated):
+    """Those are on the site alone, and pages are read on GitHub too. (The site links names of settings by itself.)"""
+    for path in DOCUMENTS:
+        for link in (first or second for first, second in LINK.findall(FENCE.sub("", read(path)))):
+            target = (path.parent / link.partition("#")[0]).resolve()
+            assert not target.is_relative_to(DOCS) or target.relative_to(DOCS).as_posix() not in generated
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len(read(ROOT / "README.md").splitlines()) <= 200
+
+
+def test_how_tos_are_short_and_all_listed():
+    listed = read(DOCS / "how-to" / "index.md")
+    for path in (DOCS / "how-to").glob("*.md"):
+        assert path.name == "index.md" or f"]({path.name})" in listed
+        assert len(read(path).splitlines()) <= 60, name_of(path)
 
 
 def _write_anew() -> None:
@@ -263,9 +413,13 @@ def _write_anew() -> None:
 
     for path in DOCUMENTS:
         path.write_text(TRANSCRIPT.sub(run, read(path)), encoding="utf-8")
-    outputs = iter([printed for _, _, printed in walk(read(WALKTHROUGH))])
-    renewed = RUN.sub(lambda match: f"```python\n{match['code']}```\n```text\n{next(outputs)}```", read(WALKTHROUGH))
-    WALKTHROUGH.write_text(renewed, encoding="utf-8")
+    for path in WALKED:
+        outputs = iter([printed for _, _, printed in walk(read(path))])
+
+        def renewed(match: re.Match[str], outputs: Iterator[str] = outputs) -> str:
+            return f"{match['kept'] or ''}```python\n{match['code']}```\n```text\n{next(outputs)}```"
+
+        path.write_text(RUN.sub(renewed, read(path)), encoding="utf-8")
     TRAINING.write_text(TABLE.sub(lambda _: settings_table(), read(TRAINING)), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         before, _, _ = read(DATA).rpartition("```text\n")

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,39 +13,20 @@ import regard
 
 ROOT = Path(regard.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FLOOR = (
-    "errors",
-    "registry",
-    "config",
-    "config_io",
-    "presets",
-    "shapes",
-    "masks",
-    "deferred_gradients",
-    "step_loop",
-    "prepacked_matmul",
-    "allocator",
-    "atomic_files",
-)
-ORDER = (
-    "viz",
-    "attention",
-    "layers",
-    "models",
-    "vision",
-    "native",
-    "doctor",
-    "data",
-    "decoding",
-    "evaluation",
-    "training",
-    "compare",
-    "demo",
-    "serve",
-    "export",
-    "cli",
-    "__main__",
-)
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+
+
+def layers(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read the modules of the floor, and the layers above it from low to high, off the page that states them."""
+    [block] = re.findall(r"<!-- layers -->\n```text\n(.*?)^```\n<!-- end of layers -->", page, re.MULTILINE | re.DOTALL)
+    first, *rest = re.sub(r"\n +", " ", block).splitlines()
+    name, *floor = first.split()
+    assert name == "floor"
+    return tuple(floor), tuple(line.split()[0] for line in rest)
+
+
+PAGE = ARCHITECTURE.read_text(encoding="utf-8")
+FLOOR, ORDER = layers(PAGE)
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece", "safetensors", "rich", "fastapi", "uvicorn")
 
 
@@ -84,7 +66,33 @@ def level(module: str) -> int:
 
 
 def test_every_module_has_a_height():
-    assert {name.split(".")[1] for name in MODULES if name != "regard"} == {*FLOOR, *ORDER}
+    assert {name.split(".")[1] for name in MODULES if name != "regard"} == {*FLOOR, *ORDER}, f"see {ARCHITECTURE.name}"
+
+
+def test_the_layers_are_read_off_the_page():
+    page = "<!-- layers -->\n```text\nfloor a\n      b\nc  what c is\nd  what d is\n```\n<!-- end of layers -->\n"
+    assert layers(page) == (("a", "b"), ("c", "d"))
+
+
+def test_the_tree_on_the_page_has_every_folder_at_the_top_and_none_that_is_not_there():
+    tree = PAGE.partition("## The tree")[2].partition("## Where do I add")[0]
+    named, parents = set(), []
+    for before, name in re.findall(r"^([│ ]*[├└]── )([\w-]+)/", tree, re.MULTILINE):
+        depth = len(before) // 4
+        parents[depth - 1 :] = [name]
+        named.add("/".join(parents))
+    assert {path for path in named if not (ROOT / path).is_dir()} == set()
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} <= named
+
+
+def test_the_files_that_the_page_names_are_there():
+    named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
+    assert {name for name in named if not any((base / name).is_file() for base in (ROOT, ROOT.parents[1]))} == set()
+    assert len(named) > 20
+    for name, where in re.findall(r"`([\w/]+\.py)`, (?:class )?`([\w.]+)`", PAGE):
+        assert all(
+            re.search(rf"(class|def) {part}\b", (ROOT / name).read_text(encoding="utf-8")) for part in where.split(".")
+        )
 
 
 def test_imports_point_one_way():
