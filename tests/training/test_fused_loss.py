@@ -91,7 +91,7 @@ def test_no_tokens_cost_nothing():
 
 KERNEL = """
 import torch
-from regard.training import fused_loss, loss_kernel
+from regard.training import fused_loss, loss_kernels
 from regard.training.fused_loss import Wanted
 torch.manual_seed(1)
 for kind, close in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
@@ -103,7 +103,7 @@ for kind, close in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
             targets[2] = -1
             targets = targets.repeat(2).to(DEVICE)
             right = fused_loss.plain_rows(logits.clone(), targets, wanted)
-            ours = loss_kernel.rows(logits.clone(), targets, wanted)
+            ours = loss_kernels.rows(logits.clone(), targets, wanted)
             for one, other in zip(ours, right, strict=True):
                 torch.testing.assert_close(one.float(), other.float(), rtol=close, atol=close)
 """

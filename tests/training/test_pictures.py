@@ -84,8 +84,8 @@ def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
     pixels = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures[:3]
     found = narrator.describe(pixels, beam=2, n_best=2)
     assert [len(one.best.n_best) for one in found] == [1, 1, 1]
-    assert found[0].grid == (4, 4)
-    assert found[0].look(0).shape == (4, 4)
+    assert found[0].grid == (8, 8)
+    assert found[0].look(0).shape == (8, 8)
     np.testing.assert_allclose(found[0].look(0).sum(), 1, rtol=1e-5)
     alone = narrator.describe(pixels[1:2], beam=2)
     assert alone[0].text == found[1].text

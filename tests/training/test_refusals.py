@@ -17,7 +17,7 @@ from regard.config_io import override
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.presets import presets
 from regard.presets.vision import any_preset, visions
-from regard.training import setting_checks, train_model
+from regard.training import setting_checks, train_model, trainer
 from regard.training.resume import locked
 from regard.training.setting_checks import check
 
@@ -195,17 +195,17 @@ def test_bad_data_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_a_loss_that_is_not_finite(tmp_path, monkeypatch):
     config = settings()
-    real, calls = train.Trainer._gradient, []
+    real, calls = trainer.Trainer._gradient, []
 
-    def diverging(trainer, batches, ratio):
+    def diverging(self, batches, ratio):
         calls.append(1)
-        made = real(trainer, batches, ratio)
+        made = real(self, batches, ratio)
         return made._replace(loss=torch.tensor(float("nan"))) if len(calls) == 6 else made
 
     whole = tmp_path / "whole"
     train(changed(config, steps=4), whole)
     with monkeypatch.context() as patch:
-        patch.setattr(train.Trainer, "_gradient", diverging)
+        patch.setattr(trainer.Trainer, "_gradient", diverging)
         assert refusal(TrainingError, config, tmp_path / "run") == (
             "The loss is not finite at step 6 (epoch 2), so training stopped. The last good checkpoint, of step 4, is "
             "kept: go on from it with --resume and a lower training.learning_rate or training.clip."
