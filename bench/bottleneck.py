@@ -15,9 +15,9 @@ import regard
 from regard.config import Config
 from regard.config_io import override
 from regard.data.corpus import open_corpus
-from regard.demo.translate import configuration
-from regard.evaluation.evaluate import evaluate
 from regard.evaluation.report import Report
+from regard.tasks.translation.demo import configuration
+from regard.tasks.translation.evaluation import evaluate
 from regard.training.train_model import train
 from regard.viz.metric_curves import by_length
 

@@ -45,15 +45,14 @@ from regard.data.tokenizers import train_tokenizers
 from regard.errors import TrainingError
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset, visions
-from regard.training.answers import AnswerObjective
-from regard.training.classes import ClassBatch, ClassObjective
-from regard.training.objective import Objective
-from regard.training.objects import ObjectObjective
+from regard.task import TrainingData, build, build_empty
+from regard.tasks.detection.training import ObjectObjective
+from regard.tasks.image_classification.training import ClassBatch, ClassObjective
+from regard.tasks.visual_questions.training import AnswerObjective
+from regard.training.objective import SequenceObjective
 from regard.training.progress import Silent
 from regard.training.setting_checks import settled
 from regard.training.trainer import Trainer
-from regard.training.training_data import Material
-from regard.vision.build import ANSWER, CLASSIFY, DETECT, build, build_empty
 from regard.vision.detection.batch import ObjectBatch
 from regard.vision.questions.batch import QuestionBatch
 
@@ -75,7 +74,7 @@ NAMES = {"length": "tokens in a sentence", "batch": "sentences in a batch", "wor
 PAIRS = (1000, 4000, 16000, 64000, 256000)
 PICTURES = {"cpu": "growth.png", "cuda": "growth-cuda.png"}
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-TASKS: dict[str, Any] = {CLASSIFY: ClassObjective, ANSWER: AnswerObjective, DETECT: ObjectObjective}
+OBJECTIVES: dict[str, Any] = {"classify": ClassObjective, "answer": AnswerObjective, "detect": ObjectObjective}
 WORDS, LENGTH, QUESTION = 10000, 32, 16
 """Of all that is read and written where memory is measured."""
 
@@ -155,10 +154,10 @@ def train(config: Config, model: nn.Module, batch: Any, told: Told) -> None:
     training = replace(training, validate_every=0, save_every=0)
     device = next(model.parameters()).device
     config = settled(replace(config, training=training), device)
-    rows, task = [np.arange(1)] * 200, TASKS.get(config.model.task, Objective)
+    rows, objective = [np.arange(1)] * 200, OBJECTIVES.get(config.model.task, SequenceObjective)
     with tempfile.TemporaryDirectory() as folder:
-        material = Material(lambda epoch: rows, lambda _: batch, None, "", config.decoding, task=task)
-        Unsaved(config, Path(folder), model, material, told).run()
+        data = TrainingData(lambda epoch: rows, lambda _: batch, None, "", config.decoding, objective)
+        Unsaved(config, Path(folder), model, data, told).run()
 
 
 def sentences(source: Tensor, target: Tensor, words: int) -> Batch:
@@ -186,11 +185,11 @@ def own_batch(config: Config) -> Any:
         count = len(made.rows)  # a language model's sources have their end mark alone
         ends, one = torch.full((count, 1), EOS), torch.ones(count, 1, dtype=torch.bool)
         return made._replace(source=ends, source_mask=one, lengths=one.long().squeeze(1))
-    count = tokens // (PICTURE if task in TASKS else LENGTH)
+    count = tokens // (PICTURE if task in OBJECTIVES else LENGTH)
     pictures, rows = pictures_of(image, count), np.arange(count)
-    if task == CLASSIFY:
+    if task == "classify":
         return ClassBatch(pictures, torch.randint(10, (count,)), rows)
-    if task == ANSWER:
+    if task == "answer":
         asked = count * config.training.asked
         read, right = torch.randint(4, WORDS, (asked, QUESTION)), torch.randint(10, (asked,))
         no = torch.zeros(asked, dtype=torch.bool)
@@ -198,7 +197,7 @@ def own_batch(config: Config) -> Any:
             pictures, None, read, torch.ones_like(read, dtype=torch.bool), None, right, no.long(), no, None,
             np.arange(asked),
         )  # fmt: skip
-    if task == DETECT:
+    if task == "detect":
         most = config.model.detection.queries
         boxes, masks = 0.2 + 0.3 * torch.rand(count, most, 4), torch.rand(count, most, image.size, image.size) < 0.2
         classes, counts = torch.randint(10, (count, most)), torch.full((count,), most)
@@ -343,7 +342,7 @@ def on_cpu(device: torch.device) -> bool:
 def begun(name: str, device: torch.device) -> tuple[list[str], Callable[[Told], None]]:
     """Make a preset's model; say how large it is, and return what trains it."""
     config = set_for(any_preset(name), device)
-    model = drawn(config, device, 10 if config.model.task in (CLASSIFY, DETECT) else WORDS)
+    model = drawn(config, device, 10 if config.model.task in ("classify", "detect") else WORDS)
     batch, count = own_batch(config), sum(weights.numel() for weights in model.parameters())
     written = config.model.image is None and config.model.encoder.kind == "none"
     shape = batch.tokens_out.shape if written else batch.source.shape

@@ -34,11 +34,11 @@ from regard.data.batching import pad_sources
 from regard.data.corpus import open_corpus
 from regard.data.special_tokens import EOS
 from regard.decoding.translator import Translator
-from regard.demo.translate import configuration
-from regard.evaluation.evaluate import evaluate
 from regard.models.attention_hooks import watched
 from regard.models.model_folder import learned
 from regard.presets import preset
+from regard.tasks.translation.demo import configuration
+from regard.tasks.translation.evaluation import evaluate
 from regard.training.train_model import train
 from regard.viz.trace import AttentionTrace
 

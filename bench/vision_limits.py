@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.pictures import Pictures
-from regard.decoding.finder import LEAST, Finder
-from regard.decoding.narrator import Narrator
-from regard.decoding.respondent import Respondent
 from regard.evaluation.report import Report
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.detection.finder import LEAST, Finder
+from regard.tasks.visual_questions.respondent import Respondent
 from regard.vision.detection.average_precision import box_overlaps
 from regard.vision.detection.predict import Thing
 

@@ -28,17 +28,18 @@ from vision_systems import System, mechanisms, systems
 
 from regard.config import Config, ModelConfig
 from regard.data.pictures import Pictures, open_pictures
-from regard.decoding.finder import Finder
-from regard.decoding.labeller import Labeller
-from regard.decoding.narrator import Narrator
-from regard.decoding.respondent import Respondent
-from regard.demo.caption import LAYER
 from regard.evaluation.alignment_error_rate import Reading
-from regard.evaluation.answered import evaluate_answers
-from regard.evaluation.detected import evaluate_objects
-from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.evaluation.report import Report
 from regard.models.model_folder import learned, open_folder
+from regard.tasks.captioning.demo import LAYER
+from regard.tasks.captioning.evaluation import evaluate_captions
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.detection.evaluation import evaluate_objects
+from regard.tasks.detection.finder import Finder
+from regard.tasks.image_classification.evaluation import evaluate_classes
+from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.visual_questions.evaluation import evaluate_answers
+from regard.tasks.visual_questions.respondent import Respondent
 from regard.training.train_model import train
 
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}

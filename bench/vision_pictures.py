@@ -13,11 +13,11 @@ from regard.config import Config
 from regard.data.image_files import on_whole
 from regard.data.pictures import open_pictures
 from regard.data.scenes import scene
-from regard.decoding.finder import Finder
-from regard.decoding.labeller import Labeller
-from regard.decoding.narrator import Narrator
-from regard.decoding.respondent import Respondent
-from regard.demo.caption import overlay
+from regard.tasks.captioning.demo import overlay
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.detection.finder import Finder
+from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.visual_questions.respondent import Respondent
 from regard.vision.blocks.base import Looks
 from regard.vision.class_heatmaps import heat_maps
 from regard.vision.pixels import from_pixels

@@ -26,10 +26,10 @@ from regard.attention.multi_head import Heads
 from regard.attention.score.scaled_dot import ScaledDot
 from regard.config import Config
 from regard.config_io import override
-from regard.demo.caption import SHORT
 from regard.models.transformer import TransformerDecoder
 from regard.models.xu2015 import XuDecoder
 from regard.presets.vision import vision
+from regard.tasks.captioning.demo import SHORT
 from regard.vision.blocks.base import blocks
 from regard.vision.captioner import Captioner
 from regard.vision.detection.detector import Detector

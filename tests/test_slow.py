@@ -12,8 +12,8 @@ import pytest
 import regard
 from regard.config_io import override
 from regard.data.corpus import open_corpus
-from regard.demo.translate import configuration
-from regard.evaluation.evaluate import evaluate
+from regard.tasks.translation.demo import configuration
+from regard.tasks.translation.evaluation import evaluate
 from regard.training.train_model import train
 
 pytestmark = pytest.mark.slow

@@ -41,7 +41,7 @@ from regard.models.build import build_model
 from regard.models.protocol import leaves
 from regard.presets import preset
 from regard.training.fused_loss import Wanted, output_loss
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.training.progress import Silent
 from regard.training.train_model import train
 
@@ -224,7 +224,7 @@ def test_the_loss_is_of_what_is_written_and_a_few_logits_at_a_time(settings, pas
     words, narrow = 8009, ["embedding", "encoder.width", "decoder.width", "decoder.readout_width", "attention.width"]
     config = override(preset("bahdanau2014-small"), [f"model.{key}=16" for key in narrow])
     model, batch = build_model(config.model, words, words), ragged(words)
-    objective = Objective(model, TrainingConfig(label_smoothing=0.1, **settings))
+    objective = SequenceObjective(model, TrainingConfig(label_smoothing=0.1, **settings))
     tokens, width = int(batch.target_mask.sum()) * passes, model.decoder.output.in_features
     assert tokens * words * 4 > most * CHUNK
     with Work() as work, Wide(words) as wide:

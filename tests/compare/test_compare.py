@@ -22,7 +22,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.decoding.translator import Translator
 from regard.decoding.vocabulary_shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, TrainingError
-from regard.evaluation.evaluate import evaluate
+from regard.tasks.translation.evaluation import evaluate
 from regard.training import train_model
 
 

@@ -12,11 +12,11 @@ from regard.compare.report_tables import main_table
 from regard.compare.variants import HeldOut, choose_pictures, find_test
 from regard.config_io import override
 from regard.data.pictures import open_pictures
-from regard.decoding.labeller import Labeller
-from regard.decoding.narrator import Narrator
 from regard.errors import ConfigError, DataError
-from regard.evaluation.pictured import evaluate_captions, evaluate_classes
 from regard.presets.vision import vision
+from regard.tasks.captioning.evaluation import evaluate_captions, evaluate_classes
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.image_classification.labeller import Labeller
 from regard.viz.png import png
 
 TINY = (

@@ -13,7 +13,7 @@ from regard.config import (
     ModelConfig,
 )
 from regard.data.class_labels import Labels
-from regard.decoding.finder import Finder
+from regard.tasks.detection.finder import Finder
 from regard.vision.build import build_detector
 
 HEADS = AttentionConfig("scaled-dot", heads=3, project=True)

@@ -12,11 +12,11 @@ from regard.data.pair import Pair
 from regard.data.special_tokens import EOS
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.language_model_attention import look_back
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
-from regard.evaluation.evaluate import evaluate
 from regard.models.build import build_model
+from regard.tasks.language_modelling.attend import look_back
+from regard.tasks.translation.evaluation import evaluate
 
 from .test_translator import TARGET, make, same
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from regard.data.pictures import open_scenes
-from regard.decoding.narrator import Narrator
 from regard.demo import caption as demo
 from regard.errors import TrainingError
+from regard.tasks.captioning.narrator import Narrator
 
 TINY = (
     *demo.COMMON,

@@ -15,7 +15,7 @@ from regard.errors import ConfigError, DataError, DisplayError
 from regard.evaluation.alignment_error_rate import Reading, alignment_error_rate, links
 from regard.evaluation.bleu_chrf import bleu, bleu_by_length, bleu_lowercase, bleu_pretokenised, chrf
 from regard.evaluation.error_rates import distance, error_rates, exact_match
-from regard.evaluation.pointing_game import ScenePointing
+from regard.tasks.captioning.pointing_game import ScenePointing
 
 from .traces import trace_of
 

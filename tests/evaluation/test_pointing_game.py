@@ -18,10 +18,10 @@ from regard.data.picture_cache import Captions
 from regard.data.pictures import ScenePictures
 from regard.data.scenes import on_grid
 from regard.data.tokenizers import train_tokenizers
-from regard.decoding.narrator import Narrator
 from regard.evaluation.alignment_error_rate import Reading
-from regard.evaluation.pictured import evaluate_captions
 from regard.models.protocol import Decoder, Encoded, Step, Taught
+from regard.tasks.captioning.evaluation import evaluate_captions
+from regard.tasks.captioning.narrator import Narrator
 from regard.vision.build import build_captioner
 from regard.vision.captioner import Captioner
 from regard.vision.encoder import Pictured

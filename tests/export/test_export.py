@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.decoding.finder import Finder
-from regard.decoding.labeller import Labeller
-from regard.decoding.narrator import Narrator
-from regard.decoding.respondent import Respondent
 from regard.decoding.translator import Translator
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.detection.finder import Finder
+from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.visual_questions.respondent import Respondent
 
 ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None; sys.path.insert(0, {0!r}); "
 RUN = "runpy.run_path({0!r} + '/run.py', run_name='__main__')"

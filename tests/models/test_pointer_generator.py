@@ -141,9 +141,9 @@ def given(seed=2):
 
 def objective_of(model, **training):
     from regard.config import TrainingConfig
-    from regard.training.objective import Objective
+    from regard.training.objective import SequenceObjective
 
-    return Objective(model, TrainingConfig(**training))
+    return SequenceObjective(model, TrainingConfig(**training))
 
 
 def naive_loss(model, batch, smoothing):

@@ -23,7 +23,7 @@ from regard.training.auxiliary_losses import (
     reinforce,
 )
 from regard.training.loss import batch_loss
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.training.progress import Silent
 from regard.training.trainer import Trainer
 
@@ -46,7 +46,7 @@ def looks():
 def test_coverage_is_the_sum_of_minima():
     model, given = made(LOOKING), batch(range(5))
     plain = batch_loss(model, given).total
-    ours = Objective(model, TrainingConfig(coverage_loss=0.7))(given)
+    ours = SequenceObjective(model, TrainingConfig(coverage_loss=0.7))(given)
     encoded = model.encode(given.source, given.source_mask)
     weights = model.decoder.teach(given.tokens_in, encoded).weights[:, :, 0, 0].detach()
     expected = 0.0
@@ -92,8 +92,8 @@ def test_disagreement_is_the_mean_of_both_divergences():
 def test_two_passes_without_dropout_are_one(config):
     weights = {"guided": 0.3, "coverage_loss": 0.5 if config is LOOKING else 0.0}
     model, given = made(config), batch(range(5))
-    once = Objective(model, TrainingConfig(**weights))(given)
-    two = Objective(model, TrainingConfig(r_drop=3.0, **weights))(given)
+    once = SequenceObjective(model, TrainingConfig(**weights))(given)
+    two = SequenceObjective(model, TrainingConfig(r_drop=3.0, **weights))(given)
     assert float(two.beside["disagreement"]) == pytest.approx(0.0, abs=1e-9)
     assert float(two.loss) == pytest.approx(float(once.loss), rel=1e-5)
     assert float(two.total.detach()) == pytest.approx(float(once.total.detach()), rel=1e-5)
@@ -102,7 +102,7 @@ def test_two_passes_without_dropout_are_one(config):
 
 
 def test_both_passes_read_the_same_words_of_their_own():
-    two = Objective(made(MODEL), TrainingConfig(r_drop=3.0))(batch(range(5)), ratio=0.3)
+    two = SequenceObjective(made(MODEL), TrainingConfig(r_drop=3.0))(batch(range(5)), ratio=0.3)
     assert float(two.beside["disagreement"]) == pytest.approx(0.0, abs=1e-9)
 
 
@@ -232,10 +232,10 @@ def test_hard_attention_learns_where_to_look_from_the_reward_alone():
     model, given = made(HARD), batch(range(5))
     torch.manual_seed(1)
     model.decoder.attention.focus.soft_chance = 0.0
-    made_of = Objective(model, TrainingConfig(reinforce=0.5, entropy=0.1))(given)
+    made_of = SequenceObjective(model, TrainingConfig(reinforce=0.5, entropy=0.1))(given)
     parameters = list(model.decoder.attention.score.parameters())
     assert all(gradient.abs().max() > 0 for gradient in torch.autograd.grad(made_of.total, parameters))
-    plain = Objective(model, TrainingConfig(reinforce=0.0, entropy=0.0))(given)
+    plain = SequenceObjective(model, TrainingConfig(reinforce=0.0, entropy=0.0))(given)
     assert all(gradient.abs().max() == 0 for gradient in torch.autograd.grad(plain.total, parameters))
     assert made_of.beside.keys() == {"attention_entropy"}
 

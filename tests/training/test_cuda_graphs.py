@@ -14,7 +14,7 @@ from regard.models.build import build_model
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset
 from regard.training.cuda_graphs import RecordedSteps, Steps, own_stream
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.training.trainer import records_steps
 
 TRANSFORMER = ModelConfig(
@@ -29,7 +29,7 @@ LARGER = Shape(5, 7, 4, 11)
 def gradients(model, settings, given):
     torch.manual_seed(3)
     model.zero_grad(set_to_none=True)
-    made = Steps(Objective(model, settings), contextlib.nullcontext, torch.device("cpu"))(given, 7)
+    made = Steps(SequenceObjective(model, settings), contextlib.nullcontext, torch.device("cpu"))(given, 7)
     return made, {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
 
 
@@ -131,7 +131,7 @@ def test_recorded_steps_leave_the_same_gradients(name, precision):
         return torch.autocast("cuda", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
 
     said = []
-    objective = Objective(model, replace(config.training, guided=0.0))
+    objective = SequenceObjective(model, replace(config.training, guided=0.0))
     with own_stream(device):
         plain, recorded = Steps(objective, autocast, device), RecordedSteps(objective, autocast, device, said.append)
         shapes = [Shape(6, 8, 5, 0), Shape(4, 12, 7, 0)]

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.config import TrainingConfig
 from regard.models.build import build_model
 from regard.training.loss import batch_loss, cross_entropy
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 
 
 @settings(deadline=None, max_examples=30)
@@ -74,8 +74,8 @@ class Rows(TorchDispatchMode):
 
 LOSSES = {
     "plain": lambda model, batch: batch_loss(model, batch, 0.1).total,
-    "trained with": lambda model, batch: Objective(model, TrainingConfig(label_smoothing=0.1))(batch).total,
-    "trained with, twice": lambda model, batch: Objective(model, TrainingConfig(r_drop=1.0))(batch).total,
+    "trained with": lambda model, batch: SequenceObjective(model, TrainingConfig(label_smoothing=0.1))(batch).total,
+    "trained with, twice": lambda model, batch: SequenceObjective(model, TrainingConfig(r_drop=1.0))(batch).total,
 }
 
 

@@ -14,11 +14,11 @@ from regard.config_io import override, read_toml
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import open_pictures
 from regard.decoding.model_loading import open_pictured, sizes_of
-from regard.decoding.narrator import Narrator
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
+from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.image_classification.training import moved
 from regard.training import train_model
-from regard.training.classes import moved
 from regard.training.finetune import configuration_of, read_start
 from regard.training.weight_averaging import set_weights
 from regard.vision.build import build
@@ -257,8 +257,8 @@ def test_a_size_of_images_is_honoured_or_refused(clothes, features, tmp_path):
 
 @pytest.mark.parametrize("name", ["xu2015-soft-small", "captioner-small"])
 def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path):
-    from regard.training.captions import open_captions, open_picture_sources
-    from regard.training.objective import Objective
+    from regard.tasks.captioning.training import open_captions, open_picture_sources
+    from regard.training.objective import SequenceObjective
     from regard.training.progress import Silent
 
     config = captioner(name, ("scenes:8",), ("scenes:2",), "model.dropout=0.0", "training.doubly_stochastic=0.5")
@@ -266,7 +266,7 @@ def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path
     tokenizers, material = open_captions(config, tmp_path, sources, Silent(), few_shapes=True)
     torch.manual_seed(1)
     model = build(config.model, 0, tokenizers.target.size)
-    objective = Objective(model, config.training)
+    objective = SequenceObjective(model, config.training)
     batch = material.batch(np.arange(7))
     for row, pixels in enumerate(batch.source.numpy()):  # what is said stands beside what it is said of
         said = tokenizers.target.decode(batch.tokens_out[row][batch.target_mask[row]].tolist())

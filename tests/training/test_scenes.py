@@ -12,14 +12,14 @@ from regard.config import Config
 from regard.config_io import override, read_toml
 from regard.data.pictures import open_pictures
 from regard.data.question_vocabulary import AskedWords
-from regard.decoding.finder import Finder
-from regard.decoding.respondent import Respondent
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
+from regard.tasks.captioning.training import open_picture_sources
+from regard.tasks.detection.finder import Finder
+from regard.tasks.detection.training import objects_of
+from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.visual_questions.training import open_answers
 from regard.training import train_model
-from regard.training.answers import open_answers
-from regard.training.captions import open_picture_sources
-from regard.training.objects import objects_of
 from regard.training.progress import Silent
 
 TINY = (

@@ -12,7 +12,7 @@ from regard.config import DecoderConfig, EncoderConfig, TrainingConfig
 from regard.models.build import build_model
 from regard.training.learning_rate_schedule import Moment
 from regard.training.loss import batch_loss
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.training.scheduled_sampling import forcing_ratio, forcings, mixed_tokens
 
 FED = replace(MODEL, decoder=DecoderConfig(kind="luong", width=7, readout="tanh", readout_width=5, input_feeding=True))
@@ -66,7 +66,7 @@ def test_with_a_ratio_of_one_nothing_is_drawn():
     model, given = made(MODEL, dropout=0.3), batch(range(5))
     settings = TrainingConfig(label_smoothing=0.1)
     torch.manual_seed(5)
-    ours = Objective(model, settings)(given, ratio=1.0)
+    ours = SequenceObjective(model, settings)(given, ratio=1.0)
     after = torch.random.get_rng_state()
     torch.manual_seed(5)
     plain = batch_loss(model, given, 0.1)
@@ -106,7 +106,7 @@ def test_own_words_follow_from_all_that_was_read(name, monkeypatch):
     model, given = made(MODELS[name]).double(), batch(range(5))
     mask = given.target_mask
     torch.manual_seed(6)
-    ours = Objective(model, TrainingConfig())(given, ratio=0.4)
+    ours = SequenceObjective(model, TrainingConfig())(given, ratio=0.4)
     ours.total.backward()
     gradients = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
@@ -142,5 +142,5 @@ def test_what_lies_under_the_padding_changes_nothing():
     totals = []
     for given in (clean, poisoned):
         torch.manual_seed(8)
-        totals.append(Objective(model, TrainingConfig())(given, ratio=0.5).total)
+        totals.append(SequenceObjective(model, TrainingConfig())(given, ratio=0.5).total)
     assert torch.equal(*totals)

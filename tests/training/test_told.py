@@ -14,9 +14,9 @@ from regard.data.picture_cache import Captions
 from regard.data.pictures import ScenePictures
 from regard.data.tokenizers import train_tokenizers
 from regard.presets.vision import any_preset
-from regard.training.captions import _cached
+from regard.tasks.captioning.training import _cached
 from regard.training.loss import read
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.vision.build import build_captioner
 
 PICTURES, MOST = 23, 300
@@ -39,7 +39,7 @@ def objective(name, size):
     torch.manual_seed(1)
     config = override(any_preset(name), SMALL)
     training = replace(config.training, doubly_stochastic=0.5, guided=0.7)
-    return Objective(build_captioner(config.model, size).eval(), training)
+    return SequenceObjective(build_captioner(config.model, size).eval(), training)
 
 
 @pytest.mark.parametrize("each", [2, 5])
@@ -126,7 +126,7 @@ def test_guided_pulls_looks_to_the_gold_cells(said, name, later):
     torch.manual_seed(1)
     config = override(any_preset(name), [*SMALL, "model.attention.soft_chance=0"])
     model = build_captioner(config.model, 99).train()
-    task = Objective(model, replace(config.training, guided=1.0, guided_shift=later, doubly_stochastic=0.0))
+    task = SequenceObjective(model, replace(config.training, guided=1.0, guided_shift=later, doubly_stochastic=0.0))
     batch = said.batch(said.drawn(3, MOST, 1, True, 1)[0], 3)
     optimizer, told = torch.optim.Adam(model.parameters(), 0.01), []
     for _ in range(8):

@@ -11,10 +11,10 @@ from regard.data.corpus import open_corpus
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
 from regard.evaluation.bleu_chrf import has_four_tokens
+from regard.tasks.translation.training import Sources, open_material
+from regard.tasks.translation.validation import Validation
 from regard.training.progress import Silent
 from regard.training.run_state import deciding
-from regard.training.training_data import Sources, open_material
-from regard.training.validation import Validation
 
 
 def made(tmp_path, lines):

@@ -19,11 +19,11 @@ from regard.config import (
 )
 from regard.data.batching import Batch
 from regard.models.build import build_model
+from regard.tasks.translation.training import Material, Sources
 from regard.training import train_model
 from regard.training.loss import batch_loss
 from regard.training.progress import UNITS, Silent
 from regard.training.trainer import seed_from
-from regard.training.training_data import Material, Sources
 
 WORDS = 30
 TIMINGS = ("seconds", *(f"{unit}_per_second" for unit in ("steps", *UNITS)))

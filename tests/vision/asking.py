@@ -8,7 +8,7 @@ import torch
 
 from regard.data.batching import PICTURE
 from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid
-from regard.training.answers import draw_order
+from regard.tasks.visual_questions.training import draw_order
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Question, QuestionSet
 from regard.vision.questions.question_words import QuestionWords

@@ -51,7 +51,7 @@ def align(
         raise DataError("There is nothing to align: give --data, or --source and --target.")
     from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
-    from regard.evaluation.evaluate import align as run
+    from regard.evaluation.word_alignment import align as run
 
     reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)
     corpus = open_corpus(parts)

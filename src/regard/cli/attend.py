@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.attention_output import Look, check_files, show_trace
+from regard.cli.attention_output import Asked, Look
 from regard.cli.image_inputs import Features
 from regard.cli.options import (
     Beam,
@@ -17,7 +17,7 @@ from regard.cli.options import (
     To,
     With,
     check_at_least,
-    search_options,
+    leave_out,
     wants_color,
 )
 from regard.errors import ConfigError, DataError
@@ -90,65 +90,37 @@ def attend(
             raise ConfigError(f"--{asked[0]} is for a search, and with --target nothing is searched.")
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
     from regard.models.model_folder import open_folder
+    from regard.task import task_of
 
-    if open_folder(model).model.image is not None:
-        texts = {"target": target, "posterior": posterior, "prefix": prefix, "with": with_, "to": to}
-        for name, given in texts.items():
-            if given:
-                raise ConfigError(f"--{name} is for models that read texts, and {model} holds one that reads pictures.")
-        from regard.cli.attend_image import attend_image
-
-        look = Look(columns, wants_color(color), layer, head, heads)
-        attend_image(
-            model,
-            Path(sentence),
-            out or [],
-            look,
-            question=question,
-            features=features,
-            beam=beam,
-            set_=set_,
-            device=device,
-        )
-        return
-    if features is not None:
-        raise ConfigError(f"--features is for models that read pictures, and {model} holds one that reads texts.")
-    if question is not None:
-        raise ConfigError(f"--question is for models that read pictures, and {model} holds one that reads texts.")
-    from regard.data.pair import Pair
-    from regard.decoding.translator import Translator
-    from regard.viz.trace import FORMS
-
-    check_files(out or [], FORMS)
-    translator = Translator.load([model, *(with_ or [])], device)
-    translator.options = options = search_options(translator.options, set_)
-    look = Look(columns, wants_color(color), layer, head, heads)
-    if not translator.model.reads:
-        unused = {
-            "target": target,
-            "posterior": posterior,
-            "prefix": prefix,
-            "with": with_,
-            "to": to,
-            "beam": beam,
-            "set": set_,
-        }
-        for name, value in unused.items():
-            if value:
-                raise ConfigError(f"--{name} is for models that read a source, and {model} holds a language model.")
-        from regard.decoding.language_model_attention import look_back
-
-        show_trace(sentence, look_back(translator, sentence), out or [], look)
-        return
-    (sentence,) = translator.tokenizers.tag([sentence], to)
-    if target is None:
-        best = translator.translate(
-            [sentence], beam=beam, prefix=[prefix], candidates=5, options=options, posterior=posterior
-        )[0]
-        text, trace = best.text, best.attention
-    else:
-        text, trace = target, translator.align([Pair(sentence, target)], posterior=posterior)[0]
-    show_trace(text, trace, out or [], look)
+    task = task_of(open_folder(model).model)
+    given = {
+        "--target": target,
+        "--posterior": posterior,
+        "--prefix": prefix,
+        "--with": with_,
+        "--to": to,
+        "--question": question,
+        "--features": features,
+        "--beam": beam,
+        "--set": set_,
+    }
+    leave_out(given, task.attend_options, model, task.entry.what)
+    asked_for = Asked(
+        what=sentence,
+        out=out or [],
+        look=Look(columns, wants_color(color), layer, head, heads),
+        device=device,
+        target=target,
+        posterior=posterior,
+        prefix=prefix,
+        question=question,
+        features=features,
+        ensemble=with_ or [],
+        to=to,
+        beam=beam,
+        changes=set_ or [],
+    )
+    task.attend(model, asked_for)
 
 
 def _check_text(what: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """What `regard attend` does with a trace, whatever it is over: print it, and write it to files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,27 @@ class Look(NamedTuple):
     head: int | None
     heads: bool
     """Every head by itself, of the layer or of all."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `regard attend` was asked for."""
+
+    what: str
+    """A text, or the path of an image."""
+    out: Sequence[Path]
+    look: Look
+    device: str = "auto"
+    target: str | None = None
+    posterior: bool = False
+    prefix: str = ""
+    question: str | None = None
+    features: Path | None = None
+    ensemble: Sequence[Path] = ()
+    to: str | None = None
+    beam: int | None = None
+    changes: Sequence[str] = ()
+    """Changed settings of the search, as NAME=VALUE."""
 
 
 def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:

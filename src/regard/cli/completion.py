@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.config_io import Setting, describe
 from regard.presets import presets
 from regard.presets.vision import visions
+from regard.task_table import MAKES
 
 Choices = list[tuple[str, str]]
 
@@ -44,7 +45,7 @@ NAMED = {
 }
 """Settings whose value is the name of a part, and the registry that has it."""
 CHOICES = {
-    "model.task": ("write", "classify", "answer", "detect"),
+    "model.task": MAKES,
     "model.tie": ("none", "output", "all"),
     "model.decoder.start": ("last", "mean"),
     "model.decoder.fusion": ("deep", "shallow"),

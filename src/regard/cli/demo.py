@@ -8,8 +8,10 @@ import typer
 
 from regard.cli.options import Color, wants_color
 from regard.errors import ConfigError, did_you_mean
+from regard.task_table import BY_NAME
 
-TASKS = ("translate", "caption")
+TASKS = {"translate": "translation", "caption": "captioning"}
+"""What can be shown, and whose folder has it."""
 
 
 def demo(
@@ -19,7 +21,7 @@ def demo(
         typer.Option(
             metavar="NAME", help="translate (sentences), or caption (pictures).", autocompletion=lambda: list(TASKS)
         ),
-    ] = TASKS[0],
+    ] = "translate",
     long: Annotated[bool, typer.Option("--long", help="Train much longer, for a better model.")] = False,
     color: Color = None,
 ) -> None:
@@ -32,9 +34,5 @@ def demo(
     if task not in TASKS:
         raise ConfigError(f"--task is one of {', '.join(TASKS)}, got {task!r}.{did_you_mean(task, TASKS)}")
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
-    if task == "caption":
-        from regard.demo.caption import show
-    else:
-        from regard.demo.translate import show
-
+    show = BY_NAME[TASKS[task]].part("demo").show
     show(folder, long=long, width=width, color=wants_color(color), say=lambda text: print(text, flush=True))

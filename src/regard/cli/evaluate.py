@@ -1,8 +1,6 @@
 """`regard evaluate`."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,12 +29,11 @@ from regard.cli.options import (
     check_at_least,
     check_target,
     corpus_parts,
-    search_options,
+    leave_out,
 )
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.evaluation.alignment_error_rate import Reading
     from regard.evaluation.report import Report
 
 
@@ -92,10 +89,8 @@ def evaluate(
     parts = corpus_parts(data, source, target, alignment=alignment)
     if not parts:
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
-    from regard.data.corpus import for_model, open_corpus
-    from regard.decoding.translator import Translator
-    from regard.evaluation.evaluate import evaluate as run
     from regard.models.model_folder import open_folder
+    from regard.task import Scoring, task_of
     from regard.viz.picture_files import check_suffix
     from regard.viz.trace import PICTURES
 
@@ -105,56 +100,37 @@ def evaluate(
         if path is not None:
             check_target(path)
     reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)
-    config = open_folder(model).model
-    if config.image is not None:
-        for name, given in (
-            ("--with", with_),
-            ("--to", to),
-            ("--plot", plot),
-            ("--reverse-model", reverse_model),
-            ("--posterior", posterior),
-            ("--group", group),
-        ):
-            if given:
-                raise ConfigError(f"{name} is for models that read texts, and {model} holds one that reads pictures.")
-        _check_task(
-            model,
-            config.task,
-            {
-                "--layer": layer is not None,
-                "--head": head is not None,
-                "--shift": shift,
-                "--beam": beam,
-                "--set": set_,
-                "--translations": translations,
-            },
-        )
-        _tell(_of_pictures(model, parts, split, beam, batch, set_, reading, device), as_json, translations)
-        return
-    corpus = open_corpus(parts, split or "test")
+    task = task_of(open_folder(model).model)
+    given = {
+        "--with": with_,
+        "--to": to,
+        "--group": group,
+        "--layer": layer is not None,
+        "--head": head is not None,
+        "--shift": shift,
+        "--posterior": posterior,
+        "--reverse-model": reverse_model,
+        "--beam": beam,
+        "--set": set_,
+        "--plot": plot,
+        "--translations": translations,
+    }
+    leave_out(given, task.scoring_options, model, task.entry.what)
     check_split(split, parts)
-    translator = Translator.load([model, *(with_ or [])], device)
-    if not translator.model.reads:
-        mixes = with_ and all(change.startswith("decoding.ensemble=") for change in set_ or [])
-        searched = {"--group": group, "--beam": beam, "--set": set_ and not mixes}
-        files = {"--plot": plot, "--translations": translations}
-        _leave_out({**searched, **files}, f"{model} holds a language model, which makes no translations")
-    translator.options = options = search_options(translator.options, set_)
-    pairs = for_model(corpus, translator.model.reads)
-    reverse = None if reverse_model is None else Translator.load(reverse_model, device)
-    report = run(
-        translator,
-        pairs,
-        data=corpus.name,
+    asked = Scoring(
+        parts,
+        split or "test",
+        device,
         beam=beam,
-        options=options,
         batch_size=batch,
+        changes=set_ or [],
+        reading=reading,
+        ensemble=with_ or [],
         to=to,
         group=group,
-        reading=reading,
-        reverse=reverse,
+        reverse_model=reverse_model,
     )
-    _tell(report, as_json, translations, plot, model.resolve().name)
+    _tell(task.evaluate(model, asked), as_json, translations, plot, model.resolve().name)
 
 
 def _tell(
@@ -179,48 +155,3 @@ def _tell(
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
     for path in notes:
         tell_written(path, notes[path])
-
-
-def _check_task(model: Path, task: str, options: Mapping[str, object]) -> None:
-    """Refuse options that say nothing of how a model that reads pictures is scored."""
-    from regard.vision.build import ANSWER, CLASSIFY, DETECT
-
-    alone = "which searches nothing, writes nothing and is not scored by where it looks"
-    unused = {
-        ANSWER: (("--shift", "--beam", "--set"), "a model that answers questions, which writes nothing step by step"),
-        CLASSIFY: (options, f"a classifier, {alone}"),
-        DETECT: (options, f"a detector, {alone}"),
-    }
-    names, what = unused.get(task, ((), ""))
-    _leave_out({name: options[name] for name in names}, f"{model} holds {what}")
-
-
-def _leave_out(options: Mapping[str, object], why: str) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
-        *most, last = given
-        raise ConfigError(f"Leave out {', '.join(most)}{' and ' if most else ''}{last}: {why}.")
-
-
-def _of_pictures(
-    model: Path,
-    parts: Sequence[str],
-    split: str | None,
-    beam: int | None,
-    batch: int | None,
-    changes: list[str] | None,
-    reading: "Reading | None",
-    device: str,
-) -> "Report":
-    from regard.data.pictures import needed_by, open_pictures
-    from regard.evaluation.pictured import evaluate_pictures
-    from regard.models.model_folder import open_folder
-
-    config = open_folder(model)
-    assert config.model.image is not None
-    size, plain = max(config.model.image.size, 1), config.data.plain_captions
-    pictures = open_pictures(parts, split or "test", pixels=size, plain=plain, needed=needed_by(config.model))
-    check_split(split, parts)
-    options = search_options(config.decoding, changes)
-    options = options if beam is None else replace(options, beam=beam)
-    return evaluate_pictures(model, pictures, options=options, batch_size=batch, reading=reading, device=device)

@@ -15,23 +15,19 @@ import typer
 
 from regard import __version__
 from regard.cli.align import align
-from regard.cli.ask import ask
 from regard.cli.attend import attend
-from regard.cli.caption import caption
-from regard.cli.classify import classify
 from regard.cli.compare import compare
 from regard.cli.completion import BASH, answer_bash
 from regard.cli.data import data
 from regard.cli.demo import demo
-from regard.cli.detect import detect
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.list import list_parts
 from regard.cli.serve import serve
 from regard.cli.train import train
-from regard.cli.translate import translate
 from regard.errors import RegardError
+from regard.task_table import COMMANDS as TASK_COMMANDS
 
 app = typer.Typer(
     name="regard",
@@ -44,11 +40,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "train": train,
-    "translate": translate,
-    "caption": caption,
-    "classify": classify,
-    "ask": ask,
-    "detect": detect,
+    **{name: getattr(entry.part("command"), name) for name, entry in TASK_COMMANDS.items()},
     "evaluate": evaluate,
     "attend": attend,
     "align": align,

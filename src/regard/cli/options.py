@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -138,12 +139,12 @@ def training_parts(
     return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
 
 
-def search_options(own: DecodingConfig, changes: list[str] | None) -> DecodingConfig:
+def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> DecodingConfig:
     """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
     for change in changes or []:
         if not change.startswith("decoding."):
             raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
-    return override(Config(decoding=own), changes or []).decoding
+    return override(Config(decoding=own), [*(changes or [])]).decoding
 
 
 def check_at_least(least: int, **given: int | None) -> None:
@@ -151,6 +152,14 @@ def check_at_least(least: int, **given: int | None) -> None:
     for name, number in given.items():
         if number is not None and number < least:
             raise ConfigError(f"--{name.replace('_', '-')} is {number}; it must be at least {least}.")
+
+
+def leave_out(given: Mapping[str, object], taken: Iterable[str], model: Path, what: str) -> None:
+    """Refuse options that mean nothing for a model's task."""
+    wrong = [name for name, value in given.items() if value and name not in taken]
+    if wrong:
+        *most, last = wrong
+        raise ConfigError(f"Leave out {', '.join(most)}{' and ' if most else ''}{last}: {model} holds {what}.")
 
 
 def check_target(path: Path) -> None:

@@ -132,6 +132,7 @@ def train(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
+    from regard.task import task_of
     from regard.training.planning import can_plan, plan_for, told
     from regard.training.resume import check_target
     from regard.training.setting_checks import check, check_links
@@ -155,19 +156,7 @@ def train(
     ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began, plan=lines).end
     if ended == INTERRUPTED:
         raise typer.Exit(130)
-    typer.echo(f"The model is in {out}.{_what_next(chosen, out)}", err=True)
-
-
-def _what_next(config: Config, out: Path) -> str:
-    if config.model.image is not None:
-        from regard.decoding.model_loading import USES
-
-        question = ' "a question of yours"' if config.model.task == "answer" else ""
-        return f" Try it with: regard {USES[config.model.task].command} {out} IMAGE{question}"
-    to = f" --to {config.data.tagged[0].partition('=')[0]}" if config.data.tagged else ""
-    if config.model.attention is None:
-        return f' Try it with: echo "a sentence of yours" | regard translate {out}{to}'
-    return f' Look at it with: regard attend {out} "a sentence of yours"{to}'
+    typer.echo(f"The model is in {out}. {task_of(chosen.model).try_it(chosen, out)}", err=True)
 
 
 def _starting_point(

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from regard.compare.pictured import numbers_in
-from regard.compare.variants import HeldOut, Terms, choose_pictures, choose_sentences
+from regard.compare.variants import HeldOut, Terms
 from regard.config import Config
-from regard.data.pictures import Pictures
 from regard.evaluation.bleu_chrf import References
+from regard.task import task_of
 
 
 @dataclass(frozen=True)
@@ -25,26 +24,5 @@ class Subject:
 
 def find_subject(test: HeldOut, config: Config, terms: Terms) -> Subject:
     """Open what is scored on, as the first variant reads it."""
-    if config.model.image is not None:
-        return _pictures(test.open_pictures(config), config, terms)
-    corpus = test.open()
-    pairs = list(corpus)
-    sentences = terms.sentences or choose_sentences(pairs)
-    right = {pair.source: pair.target for pair in pairs if pair.source in sentences}
-    return Subject(corpus.name, [pair.target for pair in pairs], sentences, right)
-
-
-def _pictures(pictures: Pictures, config: Config, terms: Terms) -> Subject:
-    chosen = terms.sentences or choose_pictures(pictures)
-    places = numbers_in(chosen, pictures)
-    right = {pictures.called(place): _said(pictures, place) for place in places}
-    written = config.model.task == "write"
-    references = [pictures.captions(index) for index in range(len(pictures))] if written else []
-    return Subject(pictures.name, references, chosen, right)
-
-
-def _said(pictures: Pictures, place: int) -> str:
-    """Return what is right of a picture, in a line."""
-    if "captions" in pictures.has:
-        return " / ".join(pictures.captions(place))
-    return pictures.labels[pictures.label(place)] if "label" in pictures.has else ""
+    subject: Subject = task_of(config.model).subject(test, config, terms)
+    return subject

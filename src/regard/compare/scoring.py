@@ -3,41 +3,35 @@
 import importlib.metadata
 import json
 import math
-import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from regard.atomic_files import digest, write_atomically
-from regard.compare.pictured import score_pictures
 from regard.compare.training_run import Job
 from regard.config import Config, DecodingConfig
-from regard.data.corpus import for_model
-from regard.decoding.translation import Translation
-from regard.decoding.translator import Translator
-from regard.evaluation.evaluate import evaluate
+from regard.evaluation.report import Report
 from regard.models.model_folder import WEIGHTS, learned, open_folder
+from regard.task import task_of
 from regard.viz.image_trace import FORMAT as OVER_IMAGE
 from regard.viz.image_trace import ImageTrace
 from regard.viz.trace import AttentionTrace
 
 FORMAT = "regard-evaluation-3"
 FILE = "evaluation.json"
-BATCH = 64
-"""Sentences searched at once."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a model made of one of the sentences, or pictures, that are shown."""
+class Example:
+    """What a model made of one sentence or picture that is shown."""
 
     source: str
     text: str
     trace: AttentionTrace | ImageTrace | None
-    """None where the model has no attention. Layers and heads are averaged: there is one of each."""
-    about: str
-    """The score, and what was averaged."""
+    """Where it looked, with layers and heads averaged to one; None where that cannot be shown."""
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ class Evaluation:
     seconds: float
     """Time that the translations took."""
     translations: tuple[str, ...]
-    looks: tuple[Look, ...]
+    looks: tuple[Example, ...]
     unit: str = "sentences"
     """What `sentences` counts."""
 
@@ -88,17 +82,19 @@ class Evaluation:
         return self.sentences / self.seconds if self.seconds else None
 
 
-class Timed(Translator):
-    """A translator that looks at its watch."""
+@dataclass(frozen=True)
+class Tested:
+    """What a task found out about a model on the test corpus."""
 
-    seconds = 0.0
-
-    def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
-        """Translate, and add the time that it took."""
-        began = time.perf_counter()
-        found = super().translate(texts, **options)  # texts are on the host: nothing is still under way on a device
-        self.seconds += time.perf_counter() - began
-        return found
+    report: Report
+    seconds: float
+    """Time that the model took, without that of making its input ready; 0 where that cannot be told."""
+    model: nn.Module
+    vocabulary: str
+    """How much it knows by number, in words."""
+    known_by: str
+    """What changes where its vocabulary is another."""
+    examples: list[Example]
 
 
 def score(folder: Path, job: Job) -> Evaluation:
@@ -106,7 +102,16 @@ def score(folder: Path, job: Job) -> Evaluation:
     known = read(folder, job)
     if known is not None:
         return known
-    record = _of_texts(folder, job) if job.config.model.image is None else _of_pictures(folder, job)
+    tested: Tested = task_of(job.config.model).compare(folder, job, search_options(folder, job))
+    record = tested.report.to_json() | {
+        "unit": tested.report.unit,
+        "seconds": tested.seconds,
+        "translations": list(tested.report.translations),
+        "looks": [_plain(example) for example in tested.examples],
+        "parameters": learned(tested.model),
+        "vocabulary": tested.vocabulary,
+        "tokenizers": tested.known_by,
+    }
     whole = {"format": FORMAT, "key": _key(folder, job), **record}
     write_atomically(folder / FILE, json.dumps(whole, ensure_ascii=False, allow_nan=False).encode() + b"\n")
     found = read(folder, job)
@@ -114,28 +119,9 @@ def score(folder: Path, job: Job) -> Evaluation:
     return found
 
 
-def _of_pictures(folder: Path, job: Job) -> dict[str, Any]:
-    return score_pictures(folder, job, job.test.open_pictures(open_folder(folder)), search_options(folder, job))
-
-
-def _of_texts(folder: Path, job: Job) -> dict[str, Any]:
-    corpus = job.test.open()
-    loaded = Translator.load(folder, job.config.training.device)
-    options = search_options(folder, job)
-    translator = Timed(loaded.model, loaded.tokenizers, options, loaded.longest, loaded.shortlist)
-    reads = translator.model.reads
-    pairs = list(for_model(corpus, reads))
-    if reads:
-        translator.translate([pair.source for pair in pairs[:BATCH]], batch_size=BATCH)  # what is slow only once
-        translator.seconds = 0.0
-    report = evaluate(translator, pairs, data=corpus.name, options=options, batch_size=BATCH)
-    record = report.to_json() | {"seconds": translator.seconds, "translations": list(report.translations)}
-    record["looks"] = _looks(translator, job.sentences) if reads else []
-    return record | {
-        "parameters": learned(translator.model),
-        "vocabulary": f"{translator.tokenizers.target.kind}, {translator.tokenizers.target.size:,} entries",
-        "tokenizers": translator.tokenizers.fingerprint,
-    }
+def _plain(example: Example) -> dict[str, Any]:
+    trace = None if example.trace is None else example.trace.to_json()
+    return {"source": example.source, "text": example.text, "trace": trace, "about": example.about}
 
 
 def read(folder: Path, job: Job) -> Evaluation | None:
@@ -157,7 +143,7 @@ def read(folder: Path, job: Job) -> Evaluation | None:
         seconds=record["seconds"],
         translations=tuple(record["translations"]),
         looks=tuple(
-            Look(
+            Example(
                 one["source"],
                 one["text"],
                 _trace(one["trace"]) if one["trace"] else None,
@@ -199,22 +185,8 @@ def _key(folder: Path, job: Job) -> dict[str, Any]:
     """Return all that decides what a scoring finds."""
     return {
         "weights": digest(folder / WEIGHTS),
-        "test": (
-            job.test.open() if job.config.model.image is None else job.test.open_pictures(open_folder(folder))
-        ).identity(),
+        "test": task_of(job.config.model).open_test(job.test, open_folder(folder)).identity(),
         "decoding": asdict(search_options(folder, job)),
         "sentences": list(job.sentences),
         "sacrebleu": importlib.metadata.version("sacrebleu"),
     }
-
-
-def _looks(translator: Translator, sentences: Sequence[str]) -> list[dict[str, Any]]:
-    looks = []
-    for source, best in zip(sentences, translator.translate(list(sentences)), strict=True):
-        trace, about = best.attention, f"score {best.score:.2f}"
-        if trace.weights.shape[0]:
-            about = trace.caption()
-            trace = replace(trace, weights=trace.look()[None, None], candidates=())
-        plain = trace.to_json() if trace.weights.shape[0] else None
-        looks.append({"source": source, "text": best.text, "trace": plain, "about": about})
-    return looks

@@ -2,42 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from regard.config import Config, DecodingConfig
 from regard.config_io import differences
-from regard.data.class_labels import Labels
-from regard.data.question_vocabulary import AskedWords
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.vocabulary_shortlist import Shortlist
 from regard.errors import ConfigError, ModelError
-from regard.models.build import build_empty as build_empty_of_texts
+from regard.models.build import build_empty
 from regard.models.model_folder import WEIGHTS, load_weights, open_folder
 from regard.models.seq2seq import Seq2Seq
-from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty
+from regard.task_table import entry_of
 
 NOTHING = "none"
 """The encoder of a language model."""
-
-
-class Use(NamedTuple):
-    """What a model that reads pictures is, and what it is for."""
-
-    what: str
-    command: str
-
-
-USES = {
-    WRITE: Use("a captioner, which describes pictures", "caption"),
-    CLASSIFY: Use("a classifier, which tells classes", "classify"),
-    ANSWER: Use("a model that answers questions", "ask"),
-    DETECT: Use("a detector, which finds things", "detect"),
-}
-"""By task."""
-Vocabulary = Tokenizers | Labels | AskedWords
+TRANSLATE = "translate"
+"""The command for models that read texts, or nothing, and write."""
 
 
 class Opened(NamedTuple):
@@ -59,10 +42,9 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
         raise ModelError("There is no model to load: name at least one model folder.")
     configs = [open_folder(folder) for folder in folders]
     for folder, config in zip(folders, configs, strict=True):
-        if config.model.image is not None:
-            raise ModelError(
-                f"{folder} holds a model that reads pictures, not texts: use regard {USES[config.model.task].command}."
-            )
+        entry = entry_of(config.model)
+        if entry.command != TRANSLATE:
+            raise ModelError(f"{folder} holds {entry.what}: use regard {entry.command}.")
     tokenizers = [Tokenizers.load(folder) for folder in folders]
     _check_together(folders, configs, tokenizers)
     place = find_device(device)
@@ -70,41 +52,6 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     model = models[0] if len(models) == 1 else Ensemble(models).eval()
     longest = min(config.data.max_length for config in configs)
     return Opened(model, tokenizers[0], configs[0].decoding, longest, Shortlist.load(folders[0]))
-
-
-def open_pictured(folder: Path, device: str, task: str) -> tuple[Any, Any, Config]:
-    """Read the folder of a model that reads pictures, for a task: the model and what it knows by number.
-
-    A captioner has tokenizers, a classifier and a detector have classes, and who answers has words and answers.
-    """
-    config = open_folder(folder)
-    if config.model.image is None:
-        raise ModelError(f"{folder} holds a model that reads texts, not pictures: use regard translate.")
-    if config.model.task != task:
-        use = USES[config.model.task]
-        raise ModelError(f"{folder} holds {use.what}: use regard {use.command}.")
-    place = find_device(device)
-    vocabulary = read_vocabulary(folder, config)
-    with torch.random.fork_rng(devices=[]):
-        model = build_empty(config.model, *sizes_of(vocabulary))
-    load_weights(folder / WEIGHTS, model)
-    return model.to(place).eval(), vocabulary, config
-
-
-def read_vocabulary(folder: Path, config: Config) -> Vocabulary:
-    """Read what a model knows by number, going by its task."""
-    if config.model.task == ANSWER:
-        return AskedWords.load(folder)
-    return Tokenizers.load(folder) if config.model.task == WRITE else Labels.load(folder)
-
-
-def sizes_of(vocabulary: Vocabulary) -> tuple[int, int]:
-    """Return how many entries there are to read and to write; a classifier writes one of its classes."""
-    if isinstance(vocabulary, Labels):
-        return 0, vocabulary.size
-    if isinstance(vocabulary, AskedWords):
-        return len(vocabulary.words), len(vocabulary.answers)
-    return vocabulary.source.size, vocabulary.target.size
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:
@@ -127,7 +74,7 @@ def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenize
 def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
     # Whatever is drawn at random is replaced: the caller's generator is to stay as it was.
     with torch.random.fork_rng(devices=[]):
-        model = build_empty_of_texts(config.model, tokenizers.source.size, tokenizers.target.size)
+        model = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
     load_weights(folder / WEIGHTS, model)
     return model.to(device).eval()
 

@@ -9,8 +9,8 @@ from regard.config import Config
 from regard.config_io import differences, read_toml
 from regard.errors import TrainingError
 from regard.models.model_folder import CONFIG, WEIGHTS
+from regard.task import task_of
 from regard.training.setting_checks import settled
-from regard.training.tasks import fitted
 from regard.training.train_model import train
 from regard.training.trainer import STATE
 
@@ -25,7 +25,7 @@ def train_once(config: Config, model: Path, corpus: str, doing: str, say: Callab
     """
     if (model / CONFIG).is_file():
         found = read_toml(model / CONFIG)
-        wanted = settled(fitted(config), torch.device("cpu"), found)
+        wanted = settled(task_of(config.model).fitted(config), torch.device("cpu"), found)
         changed = [line for line in differences(found, wanted) if not line.startswith(SEARCH)]
         if not changed:
             say(f"Using {model}, which is there already (remove it to train anew).")

@@ -1,7 +1,7 @@
 """From a model folder to a folder of ONNX files that need nothing of this package."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,22 +9,16 @@ import torch
 
 from regard.atomic_files import folder_anew
 from regard.config import Config
-from regard.decoding.model_loading import open_folders, open_pictured
 from regard.errors import ConfigError
-from regard.export.graph_inputs import Source, pictures, questions, texts
-from regard.export.manifest import MANIFEST, copy_programs, write_manifest, write_readme
-from regard.export.metadata import asked, described, labelled, tokenized
+from regard.export.graph_inputs import Source
+from regard.export.manifest import MANIFEST, Usage, copy_programs, write_manifest, write_readme
 from regard.export.onnx_graph import Graph
-from regard.export.single_graph import Answering, Classifying, Detecting, Whole, export_whole
+from regard.export.single_graph import export_whole
 from regard.export.step_graphs import export_writer
 from regard.export.verification import check_whole, check_writer
 from regard.models.model_folder import open_folder
 from regard.models.seq2seq import Seq2Seq
-from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE
-
-WHOLES: dict[str, Callable[[Any], Whole]] = {CLASSIFY: Classifying, DETECT: Detecting, ANSWER: Answering}
-COMMANDS = {WRITE: "caption", CLASSIFY: "classify", DETECT: "detect", ANSWER: "ask"}
-"""What is done with a model that reads pictures."""
+from regard.task import task_of
 
 
 class Exported(NamedTuple):
@@ -55,49 +49,33 @@ def export_model(folder: Path, out: Path, *, overwrite: bool = False) -> Exporte
         torch.random.set_rng_state(state)
 
 
-class _Opened(NamedTuple):
+class Exportable(NamedTuple):
     """A model that is to be exported."""
 
-    command: str
     model: Any
+    """What writes step by step (a `Seq2Seq`), or what answers at once (a `Whole`)."""
     source: Source
     beside: dict[str, Any]
     """What `export.json` says of it beside its graphs."""
-
-
-def _open_texts(folder: Path, config: Config, out: Path) -> _Opened:
-    opened = open_folders([folder], "cpu")
-    assert isinstance(opened.model, Seq2Seq)
-    beside = tokenized(folder, opened.tokenizers, opened.model, config, out)
-    return _Opened("translate", opened.model, texts(opened.tokenizers.source.size, opened.model.reads), beside)
-
-
-def _open_pictures(folder: Path, config: Config, out: Path) -> _Opened:
-    task = config.model.task
-    model, known, _ = open_pictured(folder, "cpu", task)
-    source = questions(config.model, len(known.words)) if task == ANSWER else pictures(config.model)
-    if task == WRITE:
-        beside = tokenized(folder, known, model, config, out)
-    else:
-        beside = asked(known) if task == ANSWER else labelled(known)
-    return _Opened(COMMANDS[task], model, source, {**beside, "image": described(config.model, model)})
+    usage: Usage
 
 
 def _export(folder: Path, config: Config, out: Path) -> Exported:
-    reads_texts = config.model.image is None
-    command, model, source, beside = (_open_texts if reads_texts else _open_pictures)(folder, config, out)
+    task = task_of(config.model)
+    model, source, beside, usage = task.export(folder, config, out)
     if isinstance(model, Seq2Seq):
         graphs = export_writer(model, source)
         _save(graphs, out)
         difference = check_writer(model, source, out, beside["marks"]["start"])
     else:
-        whole = WHOLES[config.model.task](model).eval()
-        graphs = export_whole(whole, source)
+        model.eval()
+        graphs = export_whole(model, source)
         _save(graphs, out)
-        difference = check_whole(whole, source, out)
+        difference = check_whole(model, source, out)
+    command = task.entry.command
     write_manifest(out, command, config.preset, graphs, beside, difference)
-    copy_programs(out, command)
-    write_readme(out, command, graphs, beside, difference)
+    copy_programs(out, usage.program)
+    write_readme(out, usage, graphs, beside, difference)
     return Exported(out, command, tuple(f"{name}.onnx" for name in graphs), difference)
 
 

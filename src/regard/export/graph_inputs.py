@@ -1,4 +1,4 @@
-"""What graphs read: texts, pictures, or features of regions; and questions about them."""
+"""What graphs read: texts, pictures, or features of regions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 
 from regard.config import ModelConfig
-from regard.export.decoder_state import BATCH, QUESTION, SOURCE
+from regard.export.decoder_state import BATCH, SOURCE
 from regard.export.onnx_graph import Port
 from regard.shapes import Tensor
 
-_REAL = "which of them are real: false for what only fills up a row"
+REAL = "which of them are real: false for what only fills up a row"
 _MARKS = 4
 """Ids that are no text."""
 
@@ -46,7 +46,7 @@ def texts(vocabulary: int, reads: bool) -> Source:
     """Tokens of texts; a language model reads nothing, and is told only how many rows there are."""
     axes = (BATCH, SOURCE if reads else 1)
     about = "tokens of the text, the end mark last" if reads else "the end mark alone: there is nothing to read"
-    ports = Port("source", axes, torch.int64, about), Port("mask", axes, torch.bool, _REAL)
+    ports = Port("source", axes, torch.int64, about), Port("mask", axes, torch.bool, REAL)
     return Source(ports, vocabulary)
 
 
@@ -57,14 +57,7 @@ def pictures(model: ModelConfig) -> Source:
     if image.kind == "regions":
         axes = (BATCH, image.size**2 or SOURCE)
         about = "features of the regions of a picture" + (", row by row" if image.size else "")
-        ports = Port("regions", (*axes, image.channels), torch.float32, about), Port("mask", axes, torch.bool, _REAL)
+        ports = Port("regions", (*axes, image.channels), torch.float32, about), Port("mask", axes, torch.bool, REAL)
         return Source(ports)
     shape = (BATCH, image.size, image.size, image.channels)
     return Source((Port("pixels", shape, torch.uint8, "rows × columns × channels, from 0 to 255"),))
-
-
-def questions(model: ModelConfig, vocabulary: int) -> Source:
-    """Pictures, and one question about each."""
-    axes = (BATCH, QUESTION)
-    asked = Port("question", axes, torch.int64, "numbers of its words, the question's mark first")
-    return Source((*pictures(model).ports, asked, Port("question_mask", axes, torch.bool, _REAL)), vocabulary)

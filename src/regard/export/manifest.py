@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime
 import torch
@@ -16,14 +16,6 @@ FORMAT = 1
 """Of export.json; raised when a program for the old form would not do."""
 PACKAGE = "regard.export.programs."
 PROGRAMS = Path(__file__).parent / "programs"
-USES = {
-    "translate": ("translates", "echo 'a text' | python run.py", ("sentencepiece",)),
-    "caption": ("describes pictures", "python run.py picture.png", ("pillow", "sentencepiece")),
-    "classify": ("tells classes of pictures", "python run.py picture.png", ("pillow",)),
-    "ask": ("answers questions about pictures", "python run.py picture.png 'a question'", ("pillow",)),
-    "detect": ("finds things in pictures", "python run.py picture.png", ("pillow",)),
-}
-"""By command: what the model does, how it is run, and what that needs beside NumPy and onnxruntime."""
 REGIONS = """
 It reads features of regions of pictures, {rows} of {width} for each, as the network made them whose features it learned
 from, and no image files. They are in an .npz file, whose pictures are then named: `names`, and `regions` (pictures ×
@@ -37,6 +29,19 @@ the start mark first. A step yields log-probabilities of the next token and `nex
 each step where a model looks at what it has written (a Transformer keeps the keys and values of all its steps), so a
 step never computes anything twice. For a beam search, pick rows of every `state.…` that has a batch.
 """
+
+
+class Usage(NamedTuple):
+    """How an exported model is used."""
+
+    program: Path
+    """What becomes `run.py`."""
+    does: str
+    """What the model does, in words."""
+    command: str
+    """How `run.py` is called."""
+    needs: tuple[str, ...]
+    """What that needs beside NumPy and onnxruntime."""
 
 
 def write_manifest(
@@ -56,29 +61,31 @@ def write_manifest(
     (out / MANIFEST).write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def copy_programs(out: Path, command: str) -> None:
+def copy_programs(out: Path, program: Path) -> None:
     """Copy the program of a task as run.py, and all that it imports; there, they stand beside each other."""
-    todo, done = [command], set[str]()
+    todo, done = {"run.py": program}, set[str]()
     while todo:
-        name = todo.pop()
-        text = (PROGRAMS / f"{name}.py").read_text(encoding="utf-8")
-        imported = [line.split()[1] for line in text.splitlines() if line.startswith(f"from {PACKAGE}")]
-        todo += [module.removeprefix(PACKAGE) for module in imported if module.removeprefix(PACKAGE) not in done]
-        done.add(name)
-        file = "run.py" if name == command else f"{name}.py"
+        file, path = todo.popitem()
+        text = path.read_text(encoding="utf-8")
+        done.add(file)
         (out / file).write_text(text.replace(f"from {PACKAGE}", "from "), encoding="utf-8")
+        for line in text.splitlines():
+            if line.startswith(f"from {PACKAGE}"):
+                name = line.split()[1].removeprefix(PACKAGE)
+                if f"{name}.py" not in done:
+                    todo[f"{name}.py"] = PROGRAMS / f"{name}.py"
 
 
 def write_readme(
-    out: Path, command: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
 ) -> None:
     """Write how the folder is used."""
-    does, usage, needs = USES[command]
+    _, does, usage, needs = used
     image, reads = beside.get("image", {}), ""
     if image.get("kind") == "regions":
         alone = usage.replace("picture.png", "picture.npy")
         reads = REGIONS.strip().format(rows=image["cells"] or "any number", width=image["channels"], alone=alone) + "\n"
-        usage = alone if command == "ask" else usage.replace("picture.png", "features.npz picture.jpg")
+        usage = alone if beside.get("words") else usage.replace("picture.png", "features.npz picture.jpg")
         needs = tuple(name for name in needs if name != "pillow")
     parts = [
         f"# A model that {does}, as ONNX\n",

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config, DataConfig, ModelConfig
-from regard.data.class_labels import Labels
-from regard.data.question_vocabulary import AskedWords
 from regard.data.special_tokens import BOS, EOS, PAD, UNK
 from regard.data.tokenizers import INDEX, Tokenizers
 from regard.decoding.token_limits import SPARE
@@ -41,16 +39,6 @@ def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Conf
     }
     marks = {"padding": PAD, "unknown": UNK, "start": BOS, "end": EOS}
     return {"reads": model.reads, **sides, "marks": marks, "search": search}
-
-
-def labelled(labels: Labels) -> Record:
-    """Tell the classes, in the order of the logits."""
-    return {"labels": list(labels.names)}
-
-
-def asked(known: AskedWords) -> Record:
-    """Tell the words of questions, and the answers in the order of the logits."""
-    return {"words": list(known.words.words), "answers": list(known.answers)}
 
 
 def described(config: ModelConfig, model: Any) -> Record:

@@ -44,7 +44,7 @@ LOOKING_AT_ITSELF = {TRANSFORMER, "lstmn", "looking-back"}
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Make the model that a configuration describes; weights are drawn from torch's generator."""
-    model = _assemble(config, source_size, target_size)
+    model = assemble(config, source_size, target_size)
     initialise(model)
     return model
 
@@ -52,7 +52,7 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
     with NothingDrawn():
-        return _assemble(config, source_size, target_size)
+        return assemble(config, source_size, target_size)
 
 
 class NothingDrawn(TorchFunctionMode):
@@ -74,7 +74,8 @@ class NothingDrawn(TorchFunctionMode):
         return func(*args, **given)
 
 
-def _assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
+def assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
+    """Make the same model without first weights."""
     if config.image is not None:
         raise ConfigError("This model reads images (model.image), and here are texts alone: set model.image=none.")
     check_model(config, source_size, target_size)

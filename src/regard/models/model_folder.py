@@ -13,6 +13,8 @@ from regard.errors import ModelError
 
 CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
+CACHE = "cache"
+"""What a run has made of its corpora."""
 
 
 def open_folder(folder: Path) -> Config:

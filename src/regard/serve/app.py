@@ -11,15 +11,12 @@ from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 
 import regard
-from regard.serve.answers import answer_routes
 from regard.serve.batching_queue import Desk
 from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
-from regard.serve.objects import object_routes
-from regard.serve.pictures import picture_routes
 from regard.serve.request_limits import BodyLimit, Limits
 from regard.serve.served_models import Served, about
-from regard.serve.texts import text_routes
+from regard.task_table import TASKS
 from regard.viz.word_stepper import text
 
 _POLICY = (
@@ -89,10 +86,11 @@ def make_app(
         """Say that the server is there."""
         return Health(status="ok", version=regard.__version__, models=len(told))
 
-    app.include_router(text_routes(models, desk, limits))
     uploads = Uploads(limits)
-    for routes in (picture_routes, answer_routes, object_routes):
-        app.include_router(routes(models, desk, limits, uploads))
+    for entry in TASKS:
+        router = entry.part().TASK.routes(models, desk, limits, uploads)
+        if router is not None:
+            app.include_router(router)
     _add_page(app)
     return app
 

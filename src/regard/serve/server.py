@@ -9,7 +9,7 @@ import uvicorn
 
 from regard.errors import ConfigError
 from regard.serve.app import make_app
-from regard.serve.served_models import TASKS, Served, open_models
+from regard.serve.served_models import Served, open_models
 
 PATIENCE = 10
 """Seconds that requests get to be answered after the server was told to stop."""
@@ -58,6 +58,6 @@ def _served(models: Sequence[Served], host: str, port: int) -> list[str]:
     width = max(len(model.name) for model in models)
     shown = f"[{host}]" if ":" in host else host
     return [
-        *(f"{model.name:{width}}  {TASKS[model.task].does} (/api/{TASKS[model.task].path})" for model in models),
+        *(f"{model.name:{width}}  {model.task.does} (/api/{model.task.path})" for model in models),
         f"http://{shown}:{port} is open; Ctrl-C closes it.",
     ]

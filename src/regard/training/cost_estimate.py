@@ -13,13 +13,13 @@ from regard.data.batching import Batch
 from regard.data.special_tokens import BOS, MARKS
 from regard.decoding.model_loading import find_device
 from regard.shapes import Tensor
+from regard.task import build
 from regard.training.cuda_graphs import RecordedSteps, Steps
 from regard.training.memory_estimate import KEPT, available, vocabulary_of
-from regard.training.objective import Objective
+from regard.training.objective import SequenceObjective
 from regard.training.plan_rules import Plan, tokens_of
 from regard.training.setting_checks import fastest
 from regard.training.trainer import records_steps
-from regard.vision.build import build
 
 TIMED = 3
 """Steps that are timed, after one that is not."""
@@ -84,7 +84,7 @@ def planned_steps(plan: Plan) -> int:
 
 
 def _steps(model: Any, config: Config, device: torch.device) -> Steps:
-    objective = Objective(model, config.training)
+    objective = SequenceObjective(model, config.training)
     precision = fastest(device) if config.training.precision == "auto" else config.training.precision
 
     def autocast() -> AbstractContextManager[Any]:

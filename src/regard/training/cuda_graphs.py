@@ -16,7 +16,7 @@ import torch
 
 from regard.models.protocol import Encoded
 from regard.shapes import Float, Tensor
-from regard.training.objective import Made, Task
+from regard.task import Made, Objective
 
 MOST = 128
 """Graphs that are kept; batches of further shapes are run as they come."""
@@ -27,7 +27,7 @@ Autocast = Callable[[], AbstractContextManager[Any]]
 class Steps:
     """Leaves the gradient of batches, each added to what is there."""
 
-    def __init__(self, objective: Task, autocast: Autocast, device: torch.device) -> None:
+    def __init__(self, objective: Objective, autocast: Autocast, device: torch.device) -> None:
         self._objective, self._autocast, self._device = objective, autocast, device
 
     def __call__(self, batch: Any, tokens: int, ratio: float = 1.0) -> Made:
@@ -45,7 +45,9 @@ class RecordedSteps(Steps):
     ask the device for a number cannot be recorded: that is said once, and all goes on without.
     """
 
-    def __init__(self, objective: Task, autocast: Autocast, device: torch.device, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, objective: Objective, autocast: Autocast, device: torch.device, tell: Callable[[str], None]
+    ) -> None:
         super().__init__(objective, autocast, device)
         self._tell = tell
         self._inside = not objective.reads_with_host
@@ -119,7 +121,7 @@ class _Told(NamedTuple):
 class _Recorded:
     """The kernels of one shape."""
 
-    def __init__(self, objective: Task, autocast: Autocast, batch: Any, pool: Any, inside: bool) -> None:
+    def __init__(self, objective: Objective, autocast: Autocast, batch: Any, pool: Any, inside: bool) -> None:
         self._objective, self._autocast, self._batch = objective, autocast, batch
         self._share = torch.ones((), device=batch.source.device)
         self._leaves = None if inside else self._make_leaves()

@@ -10,6 +10,7 @@ positions that were learned for one size are interpolated for the other.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,11 +19,10 @@ from regard.config import Config, DataConfig, ModelConfig
 from regard.config_io import differences
 from regard.data.tagged_corpora import parse_entry
 from regard.data.tokenizers import Tokenizers
-from regard.decoding.model_loading import Vocabulary, read_vocabulary, sizes_of
 from regard.errors import ConfigError, TrainingError
 from regard.models.model_folder import WEIGHTS, load_weights, open_folder, weights_of
 from regard.shapes import Tensor
-from regard.vision.build import build_empty
+from regard.task import build_empty, task_of
 from regard.vision.grid_positions import LearnedGrid
 
 
@@ -30,7 +30,7 @@ from regard.vision.grid_positions import LearnedGrid
 class Start:
     """What a run starts with."""
 
-    vocabulary: Vocabulary
+    vocabulary: Any
     weights: dict[str, Tensor]
     """Of the model that is to be trained, all that gradients teach, and of the rest what the old one has."""
 
@@ -58,15 +58,16 @@ def read_start(config: Config) -> Start:
     """Read the model that a run starts from; raise where its weights or its vocabulary would not fit the settings."""
     folder = Path(config.started_from)
     old = open_folder(folder)
-    vocabulary = read_vocabulary(folder, old)
+    task = task_of(old.model)
+    vocabulary = task.read_vocabulary(folder)
     _check_tokenizer(config, old, folder)
     if isinstance(vocabulary, Tokenizers):
         _check_tags(config, vocabulary, folder)
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(old.model, *sizes_of(vocabulary))
+        model = build_empty(old.model, *task.sizes(vocabulary))
     load_weights(folder / WEIGHTS, model)
     with torch.device("meta"):
-        wanted = build_empty(config.model, *sizes_of(vocabulary))
+        wanted = build_empty(config.model, *task.sizes(vocabulary))
     _resize(model, wanted)
     if _learned_shapes(model) != _learned_shapes(wanted):
         raise ConfigError(_another_model(config.model, old, folder))

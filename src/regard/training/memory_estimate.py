@@ -11,7 +11,7 @@ from regard.config import Config, ModelConfig, TokenizerConfig
 from regard.data.special_tokens import MARKS
 from regard.data.survey import SAMPLE, Survey
 from regard.models.build import TRANSFORMER
-from regard.vision.build import build_empty
+from regard.task import build_empty
 
 NOTHING: Final = "none"
 FLOAT: Final = 4

@@ -1,7 +1,5 @@
 """What training makes small for a batch: the cross-entropy, and the losses beside it that were asked for."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
-
 import torch
 from torch.nn import functional
 
@@ -12,6 +10,7 @@ from regard.errors import ConfigError
 from regard.models.protocol import Encoded, Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
+from regard.task import Made
 from regard.training.auxiliary_losses import (
     check_looks,
     coverage_loss,
@@ -26,48 +25,7 @@ from regard.training.scheduled_sampling import mixed_tokens
 from regard.vision.questions.scoring import astray
 
 
-class Made(NamedTuple):
-    """Sums over the target tokens of a batch."""
-
-    total: Float[Tensor, ""]
-    """What is made small."""
-    loss: Float[Tensor, ""]
-    """The cross-entropy in it, label smoothing included, detached."""
-    beside: dict[str, Tensor]
-    """What else is in it, each without its weight and detached, by its name in metrics.jsonl."""
-    reached: Float[Tensor, " B"] | None
-    """The reward of each sentence where hard attention is trained."""
-
-
-@runtime_checkable
-class Task(Protocol):
-    """What a trainer knows of a task: the loss of a batch, and what is done around it.
-
-    A batch has `to(device)`, `pinned()` and `count`, the number its summed losses are divided by. `read` and `write`
-    are its two halves where steps are recorded; who reads within `write` gives None.
-    """
-
-    @property
-    def reads_with_host(self) -> bool:
-        """Whether reading asks the host for something, so that it cannot be recorded."""
-
-    def __call__(self, batch: Any, ratio: float = 1.0) -> Made:
-        """Run the model over a batch; `ratio` is how often it reads the right words."""
-
-    def read(self, batch: Any) -> Any:
-        """Let the model read."""
-
-    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> Made:
-        """Make the loss of what was read."""
-
-    def settle(self, reached: list[Tensor]) -> None:
-        """Be told the rewards of a step, once it is made."""
-
-    def check(self, batch: Any) -> None:
-        """Raise a ConfigError for what only the model and the corpus show to be wrong."""
-
-
-class Objective:
+class SequenceObjective:
     """The loss of a training batch, by a run's settings."""
 
     def __init__(self, model: Seq2Seq, settings: TrainingConfig) -> None:

@@ -12,16 +12,16 @@ from regard.data.corpus_checks import glance
 from regard.data.held_out import sources_to_hold_out
 from regard.data.pictures import are_pictures
 from regard.data.survey import Survey, survey
-from regard.decoding.model_loading import find_device
+from regard.decoding.model_loading import NOTHING, find_device
 from regard.errors import DataError
+from regard.task import task_of
 from regard.training.memory_estimate import available
 from regard.training.plan_rules import Changes, Choice, Plan, covers, make_plan, tokens_of
-from regard.training.training_data import NOTHING
 
 
 def can_plan(config: Config, base: Config | None = None) -> bool:
     """Say whether there is something to plan for: texts, for a model that reads texts."""
-    return not are_pictures(config.data.train) and (base is None or base.model.image is None)
+    return not are_pictures(config.data.train) and (base is None or task_of(base.model).planned)
 
 
 def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None) -> Plan:

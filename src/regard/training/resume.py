@@ -14,11 +14,10 @@ from regard.config import Config
 from regard.config_io import differences, read_toml
 from regard.decoding.vocabulary_shortlist import SHORTLIST
 from regard.errors import TrainingError
-from regard.models.model_folder import CONFIG, WEIGHTS
+from regard.models.model_folder import CACHE, CONFIG, WEIGHTS
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
 from regard.training.learning_rate_schedule import goes_by_the_end
 from regard.training.trainer import METRICS, STATE, records_steps
-from regard.training.training_data import CACHE
 
 TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.svg", "report.txt"
 ASIDE, GONE = ".replaced", ".removed"

@@ -14,29 +14,19 @@ from regard.decoding.search import check_options
 from regard.errors import ConfigError, did_you_mean
 from regard.models.build import TRANSFORMER
 from regard.prepacked_matmul import multiplies_bfloat16
+from regard.task import build_empty, check_task, task_of
 from regard.training.learning_rate_schedule import schedules
 from regard.training.optimizer import optimizers
 from regard.training.scheduled_sampling import forcings
-from regard.training.tasks import check_data
-from regard.training.training_data import NOTHING
 from regard.training.weight_averaging import averages
-from regard.vision.build import ANSWER, CLASSIFY, DETECT, WRITE, build_empty, check_task
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
-METRICS_OF = {WRITE: ("bleu", "chrf", "exact"), CLASSIFY: ("accuracy",), ANSWER: ("accuracy",), DETECT: ("ap",)}
-"""What may decide beside the loss, by task."""
 METRICS = ("bleu", "chrf", "exact", "accuracy", "ap", "loss")
 FILES_WITH_LINKS = 3
 """Source, target, and which word of one belongs to which of the other."""
 DEVICES = ("auto", "cpu", "cuda")
 RECURRENT = ("residual", "readout", "start", "context_dropout", "output_dropout")
 """Settings of a decoder that a Transformer has no use for."""
-UNREAD = {
-    CLASSIFY: ("r_drop", "teacher_forcing", "coverage_loss", "guided"),
-    ANSWER: ("r_drop", "teacher_forcing", "coverage_loss"),
-    DETECT: ("r_drop", "teacher_forcing", "coverage_loss", "guided", "label_smoothing"),
-}
-"""Settings of training that the objective of a task does not read."""
 
 
 def check(config: Config, resume: bool = False) -> torch.device:
@@ -61,7 +51,7 @@ def check(config: Config, resume: bool = False) -> torch.device:
     if STDIN in config.data.valid:
         raise ConfigError("data.valid cannot be standard input, which can be read only once: give a file.")
     check_task(config.model)
-    check_data(config)
+    task_of(config.model).check(config)
     _check_numbers(config)
     _check_model(config)
     if not resume:
@@ -125,10 +115,6 @@ def _check_model(config: Config) -> None:
 def _check_sampling(config: Config) -> None:
     """Refuse texts that are cut otherwise in each epoch where the usual tokens are needed."""
     sampling = config.tokenizer.sampling
-    if sampling and config.model.image is not None:
-        raise ConfigError(
-            f"tokenizer.sampling is {sampling}, which is for models of texts, and this one reads pictures: set it to 0."
-        )
     if sampling and config.training.guided > 0:
         raise ConfigError(
             f"tokenizer.sampling is {sampling} and training.guided is {config.training.guided}, but the links of "
@@ -155,11 +141,6 @@ def _check_places(config: Config) -> None:
 def _check_losses(config: Config) -> None:
     settings, attention = config.training, config.model.attention
     _check_metric(config)
-    if settings.metric != "loss" and config.model.encoder.kind == NOTHING and config.model.image is None:
-        raise ConfigError(
-            f"training.metric={settings.metric} scores translations, and a language model (model.encoder.kind=none) "
-            "makes none: set training.metric=loss."
-        )
     if settings.coverage_loss > 0 and (attention is None or attention.coverage == "none"):
         raise ConfigError(
             f"training.coverage_loss is {settings.coverage_loss}, but nothing keeps what earlier looks have seen: set "
@@ -180,8 +161,8 @@ def _check_losses(config: Config) -> None:
 def _check_effects(config: Config) -> None:
     """Refuse settings that nothing in this model or its optimizer reads."""
     settings, model, decoder = config.training, config.model, config.model.decoder
-    for name in UNREAD.get(model.task, ()):
-        got, usual = getattr(settings, name), getattr(TrainingConfig(), name)
+    for name in task_of(model).unread:
+        got, usual = (str(getattr(one, name)).lower() for one in (settings, TrainingConfig()))
         if got != usual:
             raise ConfigError(
                 f"training.{name} is {got}, which the loss of model.task={model.task} does not read: set "
@@ -212,24 +193,16 @@ def _check_effects(config: Config) -> None:
 
 
 def _check_metric(config: Config) -> None:
-    settings, task = config.training, config.model.task
-    if settings.metric not in (*METRICS_OF[task], "loss"):
+    settings, metrics = config.training, task_of(config.model).metrics
+    if settings.metric not in (*metrics, "loss"):
         raise ConfigError(
             f"training.metric={settings.metric} is not what this model's task is scored by: take "
-            f"{', '.join(METRICS_OF[task])} or loss."
+            f"{', '.join(metrics)} or loss."
         )
-    if task != CLASSIFY and (settings.flip or settings.shift):
-        name = "flip" if settings.flip else "shift"
+    if settings.doubly_stochastic > 0 and config.model.attention is None:
         raise ConfigError(
-            f"training.{name} changes pictures that are to be classified, and this model's task is to {task}: leave it "
-            "out."
-        )
-    if settings.doubly_stochastic > 0 and (
-        config.model.image is None or task != WRITE or config.model.attention is None
-    ):
-        raise ConfigError(
-            f"training.doubly_stochastic is {settings.doubly_stochastic}, but this model does not write of a picture "
-            "that it looks at: set it to 0."
+            f"training.doubly_stochastic is {settings.doubly_stochastic}, but model.attention is none, so this model "
+            "looks at nothing: set it to 0."
         )
 
 

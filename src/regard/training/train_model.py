@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,9 +13,9 @@ from regard.allocator import keep_memory
 from regard.atomic_files import write_atomically
 from regard.config import Config
 from regard.config_io import read_toml, to_toml
-from regard.decoding.model_loading import Vocabulary, sizes_of
 from regard.errors import DisplayError, TrainingError
 from regard.models.model_folder import CONFIG, WEIGHTS
+from regard.task import TrainingData, build, task_of
 from regard.training import time_budget
 from regard.training.checkpoint import Checkpoints
 from regard.training.copy_vocabulary import match_words
@@ -34,13 +35,10 @@ from regard.training.resume import (
     undone_on_error,
 )
 from regard.training.setting_checks import check, settled
-from regard.training.tasks import fitted, open_material, open_sources
 from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
-from regard.training.training_data import Material, list_words
 from regard.training.training_report import Diagnosis, diagnose
 from regard.training.weight_averaging import set_weights
-from regard.vision.build import build
 from regard.viz.metric_curves import read_metrics
 from regard.viz.training_curve import training_curve
 
@@ -89,7 +87,7 @@ def train(
     if start_from is not None:
         config = started_from(config, start_from, resume)
     device = check(config, resume)
-    config = fitted(config)
+    config = task_of(config.model).fitted(config)
     check_apart(config, folder, resume)
     if tensorboard:
         check_tensorboard()
@@ -126,27 +124,28 @@ def _set_up(
             "Train into another folder, or replace it with --overwrite."
         )
     start = read_start(config) if config.started_from and saved is None else None
-    sources = open_sources(config, resumed=saved is not None)
+    task = task_of(config.model)
+    sources = task.open_sources(config, resumed=saved is not None)
     if start is not None:
-        sources = replace(sources, vocabulary=start.vocabulary)  # type: ignore[arg-type]
+        sources = replace(sources, vocabulary=start.vocabulary)
     if saved is None and (folder / CONFIG).exists():
         put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
     few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config, device)
     for line in plan:
         reporter.message(line)
-    vocabulary, material = open_material(config, folder, sources, reporter, few_shapes)
-    if material.decoding != config.decoding:
-        config = replace(config, decoding=material.decoding)
+    vocabulary, data = task.open_data(config, folder, sources, reporter.message, few_shapes)
+    if data.decoding != config.decoding:
+        config = replace(config, decoding=data.decoding)
         write_atomically(folder / CONFIG, to_toml(config).encode())
     model = _model(config, vocabulary, device)
     if start is not None:
         set_weights(model, start.weights)
-    trainer = Trainer(config, folder, model, material, reporter)
+    trainer = Trainer(config, folder, model, data, reporter)
     trainer.check()
     if saved is not None:
         trainer.load(saved)
-        _check_fingerprint(trainer, material, folder)
+        _check_fingerprint(trainer, data, folder)
         trainer.settle()
     trainer.place.few_shapes = few_shapes
     if start is not None:
@@ -159,7 +158,7 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
     ended = trainer.end() if trainer.saved and trainer.saved.name.scheduled else None
     if ended is not None:
         reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
-        list_words(folder)
+        task_of(trainer.config.model).finish(folder)
         _draw_curve(folder)
         _report(trainer, ended)
         return _result(trainer, ended)
@@ -171,7 +170,7 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
             stack.callback(trainer.reporter.close)
         result = _result(trainer, trainer.run())
     if result.end != INTERRUPTED:
-        list_words(folder)
+        task_of(trainer.config.model).finish(folder)
     _farewell(result, reporter, go_on)
     _draw_curve(folder)
     if result.end != INTERRUPTED:
@@ -180,15 +179,15 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
     return result
 
 
-def _model(config: Config, vocabulary: Vocabulary, device: torch.device) -> nn.Module:
+def _model(config: Config, vocabulary: Any, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
-    model = build(config.model, *sizes_of(vocabulary))
+    model = build(config.model, *task_of(config.model).sizes(vocabulary))
     match_words(model, vocabulary)
     return model.to(device)
 
 
-def _check_fingerprint(trainer: Trainer, material: Material, folder: Path) -> None:
-    if trainer.place.fingerprint != material.fingerprint:
+def _check_fingerprint(trainer: Trainer, data: TrainingData, folder: Path) -> None:
+    if trainer.place.fingerprint != data.fingerprint:
         raise TrainingError(
             f"{folder} cannot be resumed: the corpus is not the one it was started with. "
             "Put the old files back, or train into another folder."

@@ -23,6 +23,7 @@ from regard.config_io import to_toml
 from regard.errors import ConfigError, TrainingError
 from regard.models.model_folder import CONFIG, WEIGHTS, weights_of
 from regard.shapes import Float, Tensor
+from regard.task import Rows, StoppedError, TrainingData, task_of
 from regard.training import checkpoint, time_budget
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.cuda_graphs import RecordedSteps, Steps, own_stream
@@ -34,9 +35,7 @@ from regard.training.prefetch import Ahead, Numbers
 from regard.training.progress import Progress, Reporter
 from regard.training.run_state import Place, Score, Window, deciding
 from regard.training.scheduled_sampling import forcing_ratio
-from regard.training.training_data import Material, Rows, StoppedError
 from regard.training.weight_averaging import PREFIX, averages, set_weights
-from regard.vision.build import WRITE
 
 METRICS, STATE = "metrics.jsonl", "state"
 LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
@@ -87,13 +86,13 @@ class Trainer:
     unread_on_device: ClassVar = 2
     """Steps that a GPU may be behind: so it has work while the host prepares the next."""
 
-    def __init__(self, config: Config, folder: Path, model: nn.Module, material: Material, reporter: Reporter) -> None:
-        self.config, self.folder, self.model, self.material, self.reporter = config, folder, model, material, reporter
+    def __init__(self, config: Config, folder: Path, model: nn.Module, data: TrainingData, reporter: Reporter) -> None:
+        self.config, self.folder, self.model, self.data, self.reporter = config, folder, model, data, reporter
         self.settings = config.training
         self.device = next(model.parameters()).device
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
-        self.objective = material.task(model, self.settings)
+        self.objective = data.objective(model, self.settings)
         self.records = records_steps(config, self.device)
         self.steps = (
             RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
@@ -104,7 +103,7 @@ class Trainer:
         self.weights = weights_of(model)  # views: they are always those of now
         self.average.start(self.weights)
         self.checkpoints = Checkpoints(folder / STATE)
-        self.place = Place(fingerprint=material.fingerprint)
+        self.place = Place(fingerprint=data.fingerprint)
         self.budget = time_budget.Budget(self.settings.minutes, self.place.pace)
         self.began: float | None = None
         """When the process began to open the corpus, by `budget.now`; None for when `run` is called."""
@@ -159,7 +158,7 @@ class Trainer:
         found = self._orders.get(epoch)
         if found is None:
             with self._ordering:
-                found = self._orders.get(epoch) or self.material.order(epoch)
+                found = self._orders.get(epoch) or self.data.order(epoch)
                 kept = {other: rows for other, rows in self._orders.items() if other >= self.place.epoch}
                 self._orders = {**kept, epoch: found}
         return found
@@ -170,7 +169,7 @@ class Trainer:
         for epoch in range(max(self.place.epoch, 1), self.settings.epochs + 1):
             order = self._batches(epoch)
             for start in range(first, len(order), self.settings.accumulate):
-                made = [self.material.batch(rows) for rows in order[start : start + self.settings.accumulate]]
+                made = [self.data.batch(rows) for rows in order[start : start + self.settings.accumulate]]
                 if self.records:
                     most = self.config.data.max_length + 1  # the end mark
                     made = [batch.regular(self.settings.batch_tokens, most) for batch in made]
@@ -179,12 +178,12 @@ class Trainer:
 
     def check(self) -> None:
         """Raise a ConfigError for settings that only the model and the corpus show to be wrong."""
-        if self.settings.average == "best" and self.material.validate is None:
+        if self.settings.average == "best" and self.data.validate is None:
             raise ConfigError(
                 "training.average=best goes by validations, and there is no validation corpus: give data.valid, or set "
                 "training.average=last."
             )
-        self.objective.check(self.material.batch(self._batches(1)[0]).to(self.device))
+        self.objective.check(self.data.batch(self._batches(1)[0]).to(self.device))
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
@@ -280,7 +279,7 @@ class Trainer:
         # Until some steps have been measured, nobody knows how many fit into the time.
         total = made.step if settings.minutes and not self.place.pace.planned else self.total
         left = max(self.budget.seconds - self._used(), 0.0) if settings.minutes else None
-        speed, unit = window.tokens_per_second, self.material.unit
+        speed, unit = window.tokens_per_second, self.data.unit
         return Progress(made.step, total, made.epoch, window.mean_loss, speed, unit, left)
 
     def _gradient(self, batches: Sequence[Any], ratio: float = 1.0) -> Gradient:
@@ -338,7 +337,7 @@ class Trainer:
                 **window.mean_beside,
                 "learning_rate": rate,
                 "gradient_norm": norm,
-                f"{self.material.unit}_per_second": window.tokens_per_second,
+                f"{self.data.unit}_per_second": window.tokens_per_second,
                 "steps_per_second": window.steps_per_second,
                 "seconds": self._seconds(),
             }
@@ -359,7 +358,7 @@ class Trainer:
 
     def _validate_if_due(self, interruption: Interruption) -> None:
         validated = bool(self.place.history) and self.place.history[-1].step == self.place.step
-        if self.material.validate is None or validated or not self._validation_scheduled():
+        if self.data.validate is None or validated or not self._validation_scheduled():
             return
 
         def check() -> None:
@@ -368,7 +367,7 @@ class Trainer:
 
         self.model.eval()
         with self.average.applied(self.model), torch.no_grad():
-            result = self.material.validate(self.model, check)
+            result = self.data.validate(self.model, check)
         self.model.train()
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
@@ -433,13 +432,8 @@ class Trainer:
 
 
 def records_steps(config: Config, device: torch.device) -> bool:
-    """Say whether steps are recorded, and their batches filled up to few shapes for it.
-
-    Not where a captioner's norms are over the pictures of a batch: those that fill it up would count.
-    """
-    model = config.model
-    over_batch = model.task == WRITE and model.image is not None and model.image.normalise == "batch"
-    return config.training.graphs and device.type == "cuda" and not over_batch
+    """Say whether steps are recorded, and their batches filled up to few shapes for it."""
+    return config.training.graphs and device.type == "cuda" and task_of(config.model).records_steps(config.model)
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:

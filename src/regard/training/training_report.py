@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from regard.config import Config, TrainingConfig
+from regard.task import task_of
 from regard.training.learning_rate_schedule import goes_by_the_end
 from regard.training.progress import SCORES
 from regard.training.run_state import Score, deciding
-from regard.vision.build import DETECT
 
 Record = Mapping[str, Any]
 
@@ -174,7 +174,7 @@ def _next(state: str, history: History, config: Config, end: str) -> str:
         return f"more dropout, --set model.dropout={more:g}" if more <= MOST_DROPOUT else "more training data"
     if state == "flat":
         # With label smoothing, and of objects, a training loss is not what a validation loss is.
-        alike = bool(history.losses) and not settings.label_smoothing and config.model.task != DETECT
+        alike = bool(history.losses) and not settings.label_smoothing and task_of(config.model).compares_losses
         underfits = alike and history.losses[-1][1] >= history.best.loss
         return f"a larger model{_larger(config)}" if underfits else "more training data"
     if steps <= max(FEW, settings.warmup):

@@ -1,0 +1,100 @@
+"""`POST /api/caption`: a picture in, words out, with where the model looked if that is wanted."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
+
+from regard.serve.batching_queue import Desk
+from regard.serve.image_uploads import (
+    BODY,
+    UNSEEN,
+    Attention,
+    Name,
+    Picture,
+    SceneNumber,
+    Split,
+    Uploads,
+    View,
+    overlaid,
+    stacked,
+)
+from regard.serve.request_limits import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, Limits, check_weights
+from regard.serve.served_models import Served, find
+from regard.tasks.captioning.narrator import Described
+
+Beam = Annotated[int | None, Query(ge=1, le=MOST_BEAM, description="Hypotheses kept at each step; the model's own.")]
+
+
+class Caption(BaseModel):
+    """What was written of a picture."""
+
+    text: str
+    score: float = Field(description="What the search ranks by: log-probability after penalties.")
+    tokens: list[str] = Field(description="As the model wrote them, the end mark included.")
+    attention: dict[str, Any] | None = Field(None, description="weights[layer][head][token][cell], cells row by row")
+
+
+class Captioned(Caption):
+    """The best caption, and those after it."""
+
+    model: str
+    grid: tuple[int, int] = Field(description="Rows and columns of the cells that are looked at.")
+    view: str | None = None
+    n_best: list[Caption] = Field([], description="What came after, best first.")
+
+
+def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Uploads) -> APIRouter:
+    """Return what can be asked of captioners."""
+    routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
+
+    @routes.post("/caption", openapi_extra=BODY, response_model_exclude_none=True)
+    async def caption(
+        request: Request,
+        model: Name = None,
+        scene: SceneNumber = None,
+        split: Split = "test",
+        beam: Beam = None,
+        n_best: Annotated[int, Query(ge=1, le=MOST_BEST)] = 1,
+        candidates: Annotated[int, Query(ge=0, le=MOST_CANDIDATES)] = 0,
+        attention: Attention = False,
+        view: View = False,
+    ) -> Captioned:
+        """Describe a picture."""
+        served = find(models, "caption", model)
+        picture = await uploads.read(request, served, scene, split)
+        options = {"beam": beam, "n_best": n_best, "look": attention or view}
+        options["candidates"] = min(candidates, served.reader.tokenizers.target.size)
+
+        def work(pictures: list[Picture]) -> list[Described]:
+            found: list[Described] = served.reader.describe(stacked(pictures), **options)
+            return found
+
+        key = (served.name, "caption", *sorted(options.items()))
+        (found,) = await asyncio.wrap_future(desk.ask(key, [picture], work))
+        check_weights((each.attention for each in (found.best, *found.best.n_best)), limits)
+        return await run_in_threadpool(_captioned, served.name, found, picture, attention, view)
+
+    return routes
+
+
+def _captioned(name: str, found: Described, picture: Picture, attention: bool, view: bool) -> Captioned:
+    every = [
+        Caption(
+            text=each.text,
+            score=each.score,
+            tokens=list(each.tokens),
+            attention=each.attention.to_json() if attention else None,
+        )
+        for each in (found.best, *found.best.n_best)
+    ]
+    return Captioned(
+        **every[0].model_dump(),
+        model=name,
+        grid=found.grid,
+        view=overlaid(found.best.attention, picture, found.grid) if view else None,
+        n_best=every[1:],
+    )

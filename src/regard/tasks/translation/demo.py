@@ -1,0 +1,98 @@
+"""The whole road once: train on the embedded corpus, score, translate, look."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.config import Config
+from regard.config_io import override
+from regard.data.corpus import open_corpus
+from regard.data.phrasebook import demo_pairs
+from regard.decoding.translator import Translator
+from regard.demo.train_once import train_once
+from regard.presets import preset
+from regard.tasks.translation.evaluation import evaluate
+
+COMMON = (
+    "tokenizer.vocabulary=2000",
+    "tokenizer.joint=false",
+    "training.epochs=100",
+    "training.patience=0",
+    "training.precision=float32",
+)
+SHORT = (
+    *COMMON,
+    "data.train=phrasebook:80000",
+    "model.dropout=0.0",
+    "model.tie=output",
+    "training.batch_tokens=1000",
+    "training.learning_rate=0.004",
+    "training.steps=1150",
+    "training.validate_every=1150",
+)
+"""What two minutes can do: no dropout, since hardly a sentence comes twice, and small batches."""
+LONG = (
+    *COMMON,
+    "data.train=phrasebook:200000",
+    "model.dropout=0.1",
+    "training.batch_tokens=1500",
+    "training.learning_rate=0.003",
+    "training.steps=5000",
+    "training.validate_every=500",
+)
+"""What the corpus can give: about six times the demo's training."""
+
+TEST = "phrasebook:500"
+DOING = "Training a small translator (Bahdanau et al. 2014) on the embedded English–French phrasebook."
+
+
+def configuration(long: bool = False) -> Config:
+    """Return what the demo trains."""
+    return override(preset("bahdanau2014-small"), LONG if long else SHORT)
+
+
+def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[str], None]) -> None:
+    """Train (or reuse what is there), score, translate a handful of sentences and draw where the model looked."""
+    model = folder / ("model-long" if long else "model")
+    train_once(configuration(long), model, "phrasebook", DOING, say)
+    translator = Translator.load(model)
+    test = open_corpus([TEST], split="test")
+    say(f"\nScoring {TEST.partition(':')[2]} held-out sentences ...\n")
+    say(str(evaluate(translator, test, data=test.name, beam=5)))
+    say("\nWhere the model looks while it writes (rows: what it writes; columns: what it reads):")
+    pictures = _look(translator, folder, width, color, say)
+    say(_what_next(model, pictures))
+
+
+def _look(translator: Translator, folder: Path, width: int, color: bool, say: Callable[[str], None]) -> list[Path]:
+    written: list[Path] = []
+    drawing = importlib.util.find_spec("matplotlib") is not None
+    if not drawing:
+        say("(Without matplotlib there are no pictures in files: pip install matplotlib.)")
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    pairs = demo_pairs()
+    found = translator.translate([pair.source for pair in pairs], beam=5)
+    for number, (pair, best) in enumerate(zip(pairs, found, strict=True), start=1):
+        wrong = "" if best.text == pair.target else f"  (right would be: {pair.target})\n"
+        say(f"\n{pair.source}\n→ {best.text}\n{wrong}")
+        say(best.attention.render(width, color))
+        for suffix in (".png", ".svg") if drawing else ():
+            path = folder / "pictures" / f"{number}{suffix}"
+            for note in best.attention.save(path, quiet=True):
+                say(note)
+            written.append(path)
+    return written
+
+
+def _what_next(model: Path, pictures: list[Path]) -> str:
+    shown = f"Pictures of these: {pictures[0].parent}/*.png and *.svg\n" if pictures else ""
+    return f"""
+{shown}
+Try next (regard is in .venv/bin if you came by make):
+  regard attend {model} "he sees me" --out look.png            look at a sentence of your own
+  echo "my sister has three small dogs" | regard translate {model}
+  regard evaluate {model} --data phrasebook:2000 --plot by-length.png
+  regard demo --long                                           a longer training, a better model
+  regard demo --task caption                                   a model that looks at pictures
+  regard train --source train.en --target train.de --out models/mine   your own data
+"""

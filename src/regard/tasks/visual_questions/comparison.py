@@ -1,0 +1,38 @@
+"""Comparing models that answer questions: how many answers are right, and where they look for a handful of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.compare.scoring import Example, Tested
+from regard.compare.training_run import Job
+from regard.config import DecodingConfig
+from regard.data.picture_cache import read_pictures
+from regard.data.pictures import Pictures
+from regard.tasks.picture_task import numbers_in
+from regard.tasks.visual_questions.evaluation import evaluate_answers
+from regard.tasks.visual_questions.respondent import Respondent
+from regard.viz.image_trace import ImageTrace
+
+
+def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
+    """Score a variant's model on the test pictures."""
+    places = numbers_in(job.sentences, pictures)
+    respondent = Respondent.load(folder, job.config.training.device)
+    examples = [_answered(respondent, pictures, place) for place in places]
+    answers = respondent.words.answers
+    report = evaluate_answers(respondent, pictures)
+    return Tested(report, 0.0, respondent.model, f"{len(answers):,} answers", " ".join(answers), examples)
+
+
+def _answered(respondent: Respondent, pictures: Pictures, place: int) -> Example:
+    """Answer the first question about a picture."""
+    asked, name = pictures.questions(place)[:1], pictures.called(place)
+    if not asked:
+        return Example(name, "", None)
+    ((found,),) = respondent.answer(read_pictures(pictures, [place]), [[asked[0].question]], look=True)
+    trace, shown = found.trace(), pictures.shown(place)
+    text = f"{found.question}? {found.text}"
+    if shown is None or not trace.weights.shape[0]:
+        return Example(name, text, None)
+    mean = replace(trace, weights=trace.look()[None, None])
+    return Example(name, text, ImageTrace(mean, shown, found.grid), trace.caption())
