@@ -106,15 +106,14 @@ def make_folder():
 
     from regard.config import DecodingConfig
     from regard.config_io import to_toml
-    from regard.decoding.model_loading import sizes_of
     from regard.models.model_folder import weights_of
-    from regard.vision.build import build
+    from regard.task import build, task_of
 
     def write(folder, config, vocabulary):
         folder.mkdir()
         config = replace(config, decoding=DecodingConfig(min_length=3, max_length=9))
         torch.manual_seed(3)
-        model = build(config.model, *sizes_of(vocabulary))
+        model = build(config.model, *task_of(config.model).sizes(vocabulary))
         with torch.no_grad():
             for parameter in filter(lambda one: one.requires_grad, model.parameters()):
                 parameter.mul_(3.0 if config.model.image is None else 1.5)

@@ -14,8 +14,9 @@ from regard.config_io import override
 from regard.data.pictures import open_pictures
 from regard.errors import ConfigError, DataError
 from regard.presets.vision import vision
-from regard.tasks.captioning.evaluation import evaluate_captions, evaluate_classes
+from regard.tasks.captioning.evaluation import evaluate_captions
 from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.image_classification.evaluation import evaluate_classes
 from regard.tasks.image_classification.labeller import Labeller
 from regard.viz.png import png
 

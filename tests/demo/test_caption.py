@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.data.pictures import open_scenes
-from regard.demo import caption as demo
 from regard.errors import TrainingError
+from regard.tasks.captioning import demo
 from regard.tasks.captioning.narrator import Narrator
 
 TINY = (

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from regard.demo import translate as demo
 from regard.errors import TrainingError
+from regard.tasks.translation import demo
 from regard.viz.trace import AttentionTrace
 
 TINY = (

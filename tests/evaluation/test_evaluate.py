@@ -16,8 +16,9 @@ from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment_error_rate import Reading, alignment_error_rate, links, merged
 from regard.evaluation.symmetrisation import symmetrisations
+from regard.evaluation.word_alignment import align, alignment
 from regard.models.build import build_model
-from regard.tasks.translation.evaluation import align, alignment, evaluate, perplexity
+from regard.tasks.translation.evaluation import evaluate, perplexity
 
 WORDS = Words(["a", "b", "c", "d", "e"])
 PAIRS = [

@@ -19,8 +19,8 @@ from regard.models.model_folder import learned, load_weights, weights_of
 from regard.models.pointer_generator import NONE, Pointer, mixture
 from regard.models.protocol import Copied
 from regard.models.registries import decoders
+from regard.task import check_task
 from regard.training.loss import batch_loss, read
-from regard.vision.build import check_task
 
 B, S, T, W = 3, 7, 5, 29
 PAD, UNK, BOS, EOS = range(4)

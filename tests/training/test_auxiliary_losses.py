@@ -243,7 +243,7 @@ def test_hard_attention_learns_where_to_look_from_the_reward_alone():
 def test_the_baseline_follows_once_a_step(tmp_path):
     """Two batches make one step: the baseline is that of before in both, then it moves to the mean of all sentences."""
     model = made(HARD)
-    trainer = Trainer(settings(HARD), tmp_path, model, tiny_run.MATERIAL, Silent())
+    trainer = Trainer(settings(HARD), tmp_path, model, tiny_run.DATA, Silent())
     (focus,) = [module for module in model.modules() if isinstance(module, Hard)]
     focus.baseline.fill_(-2.0)
     parts = [batch(range(2)), batch(range(10, 15))]
@@ -289,7 +289,7 @@ def test_guided_refuses_what_it_cannot_guide(tmp_path, monkeypatch):
     assert refusal(settings(MODEL, guided=1.0, guided_layer=1), tmp_path / "run") == (
         "training.guided_layer is 1; for this model it must be at least -1 and at most 0."
     )
-    unaligned = replace(tiny_run.MATERIAL, batch=lambda rows: batch(rows)._replace(links=None))
+    unaligned = replace(tiny_run.DATA, batch=lambda rows: batch(rows)._replace(links=None))
     install(monkeypatch, unaligned)
     assert refusal(settings(MODEL, guided=1.0), tmp_path / "run") == (
         "training.guided needs gold alignments, and the training corpus has none: give them as a third file or column, "
@@ -298,7 +298,7 @@ def test_guided_refuses_what_it_cannot_guide(tmp_path, monkeypatch):
 
 
 def test_the_best_are_unknown_without_a_validation(tmp_path, monkeypatch):
-    install(monkeypatch, replace(tiny_run.MATERIAL, validate=None))
+    install(monkeypatch, replace(tiny_run.DATA, validate=None))
     assert refusal(settings(average="best"), tmp_path / "run") == (
         "training.average=best goes by validations, and there is no validation corpus: give data.valid, or set "
         "training.average=last."

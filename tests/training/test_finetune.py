@@ -14,7 +14,7 @@ from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError, RegardError, TrainingError
-from regard.training import train_model
+from regard.tasks.translation import Translation
 from regard.training.finetune import configuration_of
 from regard.training.train_model import train
 
@@ -116,11 +116,11 @@ def test_resuming_needs_no_old_folder(tmp_path, material, config, step, reached)
 
 
 def test_a_run_killed_before_it_began_starts_from_the_model_again(tmp_path, material, config, monkeypatch):
-    real = train_model.open_material
-    monkeypatch.setattr(train_model, "open_material", lambda *given: (real(*given), killed()))
+    real = Translation.open_data
+    monkeypatch.setattr(Translation, "open_data", lambda *given: (real(*given), killed()))
     with pytest.raises(Killed):
         train(config, tmp_path / "part", reporter=Listener())
-    monkeypatch.setattr(train_model, "open_material", real)
+    monkeypatch.setattr(Translation, "open_data", real)
     train(config, tmp_path / "part", resume=True, reporter=Listener())
     train(config, tmp_path / "whole", reporter=Listener())
     assert (tmp_path / "part" / WEIGHTS).read_bytes() == (tmp_path / "whole" / WEIGHTS).read_bytes()

@@ -8,9 +8,9 @@ from regard.config import TokenizerConfig
 from regard.config_io import override
 from regard.data.survey import SAMPLE
 from regard.presets.base import preset
+from regard.task import build
 from regard.training import memory_estimate
 from regard.training.memory_estimate import available, of_batch, of_weights, vocabulary_of
-from regard.vision.build import build
 
 SMALL, TINY = "bahdanau2014-conditional-small", "transformer2017-tiny"
 WIDER = ("model.encoder.width=256", "model.decoder.width=512", "model.attention.width=256")

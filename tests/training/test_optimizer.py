@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tiny_run import MATERIAL, MODEL, WORDS, batch, settings
+from tiny_run import DATA, MODEL, WORDS, batch, settings
 from torch import nn
 
 from regard.config import TrainingConfig
@@ -70,7 +70,7 @@ def test_accumulated_batches_have_the_gradient_of_all_their_tokens(tmp_path):
     """Two batches with different numbers of tokens: every token weighs the same, not every batch."""
     torch.manual_seed(3)
     model = build_model(MODEL, WORDS, WORDS).eval()
-    trainer = Trainer(settings(), tmp_path, model, MATERIAL, Silent())
+    trainer = Trainer(settings(), tmp_path, model, DATA, Silent())
     parts = [batch(range(2)), batch(range(10, 15))]
     tokens = [int(part.target_mask.sum()) for part in parts]
     assert tokens[0] != tokens[1]

@@ -13,15 +13,15 @@ from regard.config import Config
 from regard.config_io import override, read_toml
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import open_pictures
-from regard.decoding.model_loading import open_pictured, sizes_of
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
+from regard.task import build, open_model, task_of
+from regard.task_table import entry_of
 from regard.tasks.captioning.narrator import Narrator
 from regard.tasks.image_classification.training import moved
 from regard.training import train_model
 from regard.training.finetune import configuration_of, read_start
 from regard.training.weight_averaging import set_weights
-from regard.vision.build import build
 
 SMALL = (
     *("model.image.width=16", "model.image.units=1", "model.image.stages=3", "model.embedding=8", "model.dropout=0.1"),
@@ -222,8 +222,8 @@ def test_a_run_starts_from_a_model_of_another_image_size(name, positions, clothe
     larger = override(configuration_of(tmp_path / "old"), ["model.image.size=48"])
     larger = replace(larger, data=captioner(name, data, valid).data)
     start = read_start(larger)
-    old, vocabulary, _ = open_pictured(tmp_path / "old", "cpu", larger.model.task)
-    model = build(larger.model, *sizes_of(vocabulary)).eval()
+    old, vocabulary, _ = open_model(tmp_path / "old", "cpu", entry_of(larger.model))
+    model = build(larger.model, *task_of(larger.model).sizes(vocabulary)).eval()
     set_weights(model, start.weights)
     image = torch.randn(2, larger.model.image.channels, 48, 48, generator=torch.Generator().manual_seed(1))
     assert model.encoder.stem.grid == (12, 12) != old.encoder.stem.grid
@@ -257,17 +257,18 @@ def test_a_size_of_images_is_honoured_or_refused(clothes, features, tmp_path):
 
 @pytest.mark.parametrize("name", ["xu2015-soft-small", "captioner-small"])
 def test_a_batch_that_is_filled_up_has_the_same_loss_and_gradient(name, tmp_path):
-    from regard.tasks.captioning.training import open_captions, open_picture_sources
+    from regard.tasks.captioning.training import open_data
+    from regard.tasks.picture_sources import open_picture_sources
     from regard.training.objective import SequenceObjective
     from regard.training.progress import Silent
 
     config = captioner(name, ("scenes:8",), ("scenes:2",), "model.dropout=0.0", "training.doubly_stochastic=0.5")
     sources = open_picture_sources(config, resumed=False)
-    tokenizers, material = open_captions(config, tmp_path, sources, Silent(), few_shapes=True)
+    tokenizers, data = open_data(config, tmp_path, sources, Silent().message, few_shapes=True)
     torch.manual_seed(1)
     model = build(config.model, 0, tokenizers.target.size)
     objective = SequenceObjective(model, config.training)
-    batch = material.batch(np.arange(7))
+    batch = data.batch(np.arange(7))
     for row, pixels in enumerate(batch.source.numpy()):  # what is said stands beside what it is said of
         said = tokenizers.target.decode(batch.tokens_out[row][batch.target_mask[row]].tolist())
         owner = next(i for i in range(8) if np.array_equal(sources.train.image(i), pixels))

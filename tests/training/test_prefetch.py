@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tiny_run import MATERIAL, Listener, changed, contents, install, settings, train
+from tiny_run import DATA, Listener, changed, contents, install, settings, train
 
 from regard.config import Config
 from regard.errors import DataError, TrainingError
@@ -132,9 +132,9 @@ def test_a_batch_that_cannot_be_made_is_told_in_its_own_words(monkeypatch, tmp_p
         calls.append(rows)
         if len(calls) == 5:
             raise DataError("cache/train is damaged.")
-        return MATERIAL.batch(rows)
+        return DATA.batch(rows)
 
-    install(monkeypatch, replace(MATERIAL, batch=failing))
+    install(monkeypatch, replace(DATA, batch=failing))
     with pytest.raises(DataError, match=r"^cache/train is damaged.$"):
         train(settings(), tmp_path / "run")
     assert not threads()
@@ -145,9 +145,9 @@ def test_each_order_is_made_once(monkeypatch, tmp_path):
 
     def order(epoch):
         epochs.append(epoch)
-        return MATERIAL.order(epoch)
+        return DATA.order(epoch)
 
-    install(monkeypatch, replace(MATERIAL, order=order))
+    install(monkeypatch, replace(DATA, order=order))
     train(changed(settings(), epochs=3), tmp_path / "run")
     assert epochs == [1, 2, 3]
 

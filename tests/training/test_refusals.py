@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tiny_run
 import torch
-from tiny_run import Killed, Listener, changed, contents, install, killed, settings, train
+from tiny_run import Killed, Listener, changed, contents, install, killed, open_data_with, settings, train
 
 from regard.compare.variants import read_request, resolve
 from regard.config import AttentionConfig, Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
@@ -169,7 +169,7 @@ def test_harmless_settings_may_change(begun):
 
 
 def test_another_corpus(begun, monkeypatch):
-    install(monkeypatch, replace(tiny_run.MATERIAL, fingerprint="another"))
+    install(monkeypatch, replace(tiny_run.DATA, fingerprint="another"))
     assert refusal(TrainingError, settings(), begun, resume=True) == (
         f"{begun} cannot be resumed: the corpus is not the one it was started with. "
         "Put the old files back, or train into another folder."
@@ -188,7 +188,7 @@ def test_bad_data_leaves_nothing_behind(tmp_path, monkeypatch):
         (folder / "source.model").write_text("half a tokenizer")
         raise DataError("train.de:3: empty.")
 
-    monkeypatch.setattr(train_model, "open_material", bad)
+    open_data_with(monkeypatch, bad)
     assert refusal(DataError, settings(), tmp_path / "run") == "train.de:3: empty."
     assert not (tmp_path / "run").exists()
 

@@ -101,7 +101,7 @@ def test_a_stop_during_validation_repeats_the_validation(tmp_path, monkeypatch):
         return tiny_run.validate(model, check)
 
     with monkeypatch.context() as patch:
-        install(patch, replace(tiny_run.MATERIAL, validate=stopping))
+        install(patch, replace(tiny_run.DATA, validate=stopping))
         for resume in (False, True):
             assert train(config, tmp_path / "part", resume=resume).steps == 2
     assert [path.name for path in (tmp_path / "part" / "state").iterdir()] == ["step-00000002-stopped"]
@@ -210,7 +210,7 @@ def test_the_mean_of_the_best_is_the_model_to_use(tmp_path):
 
 
 def test_without_a_validation_corpus_the_last_model_is_the_one_to_use(tmp_path, monkeypatch):
-    install(monkeypatch, replace(tiny_run.MATERIAL, validate=None))
+    install(monkeypatch, replace(tiny_run.DATA, validate=None))
     result = train(settings(save_every=4), tmp_path / "run")
     assert (result.best_step, result.best_score, result.end) == (None, None, "epochs")
     files = contents(tmp_path / "run")
@@ -267,9 +267,9 @@ def by_device(monkeypatch):
             rows = np.concatenate(tiny_run.order(epoch))
             return [rows[at : at + 2] for at in range(0, 15, 2)] if few_shapes else tiny_run.order(epoch)
 
-        return None, replace(tiny_run.MATERIAL, order=order, decoding=config.decoding)
+        return None, replace(tiny_run.DATA, order=order, decoding=config.decoding)
 
-    monkeypatch.setattr(train_model, "open_material", opened)
+    tiny_run.open_data_with(monkeypatch, opened)
     return lambda gpu: monkeypatch.setattr(train_model, "records_steps", lambda config, device: gpu)
 
 

@@ -14,11 +14,11 @@ from regard.data.pictures import open_pictures
 from regard.data.question_vocabulary import AskedWords
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
-from regard.tasks.captioning.training import open_picture_sources
 from regard.tasks.detection.finder import Finder
 from regard.tasks.detection.training import objects_of
+from regard.tasks.picture_sources import open_picture_sources
 from regard.tasks.visual_questions.respondent import Respondent
-from regard.tasks.visual_questions.training import open_answers
+from regard.tasks.visual_questions.training import open_data
 from regard.training import train_model
 from regard.training.progress import Silent
 
@@ -117,10 +117,10 @@ def test_a_run_starts_from_another_and_keeps_what_it_knows_by_number(name, tmp_p
 
 def test_an_epoch_has_every_picture_once_and_batches_of_one_shape(tmp_path):
     config = tiny("asker-small", "training.asked=3", "training.batch_tokens=64", data="scenes:9")
-    words, material = open_answers(config, tmp_path, open_picture_sources(config, resumed=False), Silent())
+    words, data = open_data(config, tmp_path, open_picture_sources(config, resumed=False), Silent().message)
     kept = AskedWords.load(tmp_path)
     assert (kept.words.words, kept.answers, kept.kinds) == (words.words.words, words.answers, words.kinds)
-    batches = [material.batch(rows) for rows in material.order(1)]
+    batches = [data.batch(rows) for rows in data.order(1)]
     longest = batches[0].tokens.shape[1]
     assert sorted(batch.shape for batch in batches) == [
         (1, 32, 32, 3, 3, longest),
@@ -134,7 +134,7 @@ def test_an_epoch_has_every_picture_once_and_batches_of_one_shape(tmp_path):
             source = batch.source[place // 3].numpy()
             index = next(i for i in range(9) if np.array_equal(pictures.image(i), source))
             assert (said, words.answers[answer]) in {(one.question, one.answer) for one in pictures.questions(index)}
-    orders = [[rows.tolist() for rows in material.order(epoch)] for epoch in (1, 2, 1)]
+    orders = [[rows.tolist() for rows in data.order(epoch)] for epoch in (1, 2, 1)]
     assert orders[0] == orders[2] != orders[1]
 
 
@@ -144,8 +144,8 @@ def test_each_name_is_told_where_to_look(tmp_path):
     losses, _ = told(tmp_path / "m")
     assert losses[-1]["guided_loss"] < losses[0]["guided_loss"]
     config = tiny("asker-small", *guided)
-    words, material = open_answers(config, tmp_path, open_picture_sources(config, resumed=False), Silent())
-    batch, pictures = material.batch(material.order(1)[0]), open_pictures(("scenes:12",), pixels=32)
+    words, data = open_data(config, tmp_path, open_picture_sources(config, resumed=False), Silent().message)
+    batch, pictures = data.batch(data.order(1)[0]), open_pictures(("scenes:12",), pixels=32)
     for number, (tokens, places) in enumerate(zip(batch.tokens.tolist(), batch.places.numpy(), strict=True)):
         source = batch.source[number // 8].numpy()
         index = next(i for i in range(12) if np.array_equal(pictures.image(i), source))

@@ -155,7 +155,7 @@ def clock(monkeypatch):
         time[0] += 2.0
         return gradient(self, *given)
 
-    install(monkeypatch, replace(tiny_run.MATERIAL, validate=validate))
+    install(monkeypatch, replace(tiny_run.DATA, validate=validate))
     monkeypatch.setattr(trainer.Trainer, "_gradient", slow)
     monkeypatch.setattr(time_budget, "now", lambda: time[0])
     return time
@@ -232,7 +232,7 @@ def test_steps_and_epochs_end_it_where_they_come_first(tmp_path, clock, limit, s
 
 
 def test_without_validation_it_ends_too(tmp_path, clock, monkeypatch):
-    install(monkeypatch, replace(tiny_run.MATERIAL, validate=None))
+    install(monkeypatch, replace(tiny_run.DATA, validate=None))
     assert train(timed(1.0), tmp_path / "run").end == "minutes"
 
 

@@ -11,9 +11,8 @@ from regard.data.corpus import open_corpus
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
 from regard.evaluation.bleu_chrf import has_four_tokens
-from regard.tasks.translation.training import Sources, open_material
+from regard.tasks.translation.training import Sources, open_data
 from regard.tasks.translation.validation import Validation
-from regard.training.progress import Silent
 from regard.training.run_state import deciding
 
 
@@ -77,10 +76,8 @@ def test_a_corpus_without_bleu_is_told_where_bleu_was_to_decide(tmp_path, metric
     config = settings(metric=metric)
     config = config.__class__(data=data, tokenizer=TokenizerConfig(kind="words"), training=config.training)
     corpus = open_corpus(data.train)
-    listener = Silent()
     messages = []
-    listener.message = messages.append
-    open_material(config, tmp_path, Sources(corpus, corpus, list(corpus)), listener, False)
+    open_data(config, tmp_path, Sources(corpus, corpus, list(corpus)), messages.append, False)
     message = (
         "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
         "training.metric=exact would count whole lines."

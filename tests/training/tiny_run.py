@@ -19,9 +19,12 @@ from regard.config import (
 )
 from regard.data.batching import Batch
 from regard.models.build import build_model
-from regard.tasks.translation.training import Material, Sources
+from regard.task import TrainingData
+from regard.tasks.translation import Translation
+from regard.tasks.translation.training import Sources
 from regard.training import train_model
 from regard.training.loss import batch_loss
+from regard.training.objective import SequenceObjective
 from regard.training.progress import UNITS, Silent
 from regard.training.trainer import seed_from
 
@@ -87,7 +90,7 @@ def validate(model, check):
     return {"valid_loss": nll, "perplexity": float(np.exp(nll)), "bleu": float(nll * 1e4 % 10), "signature": "made up"}
 
 
-MATERIAL = Material(order, batch, validate, "a fingerprint", DecodingConfig())
+DATA = TrainingData(order, batch, validate, "a fingerprint", DecodingConfig(), SequenceObjective)
 
 
 def tiny_model(config, tokenizers, device):
@@ -95,12 +98,15 @@ def tiny_model(config, tokenizers, device):
     return build_model(config.model, WORDS, WORDS)
 
 
-def install(monkeypatch, material=MATERIAL):
+def open_data_with(monkeypatch, opened):
+    """Let translators be trained on what this function returns."""
+    monkeypatch.setattr(Translation, "open_data", lambda _, *given: opened(*given))
+
+
+def install(monkeypatch, data=DATA):
     """Let `train` use the tiny corpus and model."""
-    monkeypatch.setattr(train_model, "open_sources", lambda config, resumed: Sources(None, None, ()))
-    monkeypatch.setattr(
-        train_model, "open_material", lambda config, *_: (None, replace(material, decoding=config.decoding))
-    )
+    monkeypatch.setattr(Translation, "open_sources", lambda _, config, resumed: Sources(None, None, ()))
+    open_data_with(monkeypatch, lambda config, *_: (None, replace(data, decoding=config.decoding)))
     monkeypatch.setattr(train_model, "_model", tiny_model)
     monkeypatch.setattr(train_model, "_draw_curve", lambda folder: None)
 

@@ -8,8 +8,8 @@ import torch
 from regard.config import Config
 from regard.config_io import from_dict, to_dict
 from regard.presets.vision import vision, visions
+from regard.task import build
 from regard.vision.blocks import blocks
-from regard.vision.build import build
 
 MEASURED = {"resnet": 2.8, "dosovitskiy2020-vit": 86, "dosovitskiy2020-vit-small": 0.8}
 """Weights in millions."""
