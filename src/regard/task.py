@@ -248,10 +248,15 @@ class Task(ABC):
         """Return what ONNX graphs are made of (`regard.export.export_model.Exportable`)."""
 
 
+def open_task(entry: Entry) -> Task:
+    """Import a task's object."""
+    task: Task = entry.part("task").TASK
+    return task
+
+
 def task_of(model: ModelConfig) -> Task:
     """Return the task that a model is for."""
-    task: Task = entry_of(model).part().TASK
-    return task
+    return open_task(entry_of(model))
 
 
 def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:

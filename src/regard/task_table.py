@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     """A task, as far as it can be told without importing it."""
 
     name: str
-    """Its folder in `regard/tasks`, whose `TASK` is the object that all else is asked of."""
+    """Its folder in `regard/tasks`; `TASK` in its `task.py` is the object that everything else asks."""
     reads: str
     """text, nothing (a language model) or image."""
     makes: str
@@ -28,9 +28,9 @@ class Entry(NamedTuple):
     what: str
     """A model of it, in words."""
 
-    def part(self, name: str = "") -> ModuleType:
-        """Import a module of its folder, or the folder itself."""
-        return importlib.import_module(f"regard.tasks.{self.name}{name and f'.{name}'}")
+    def part(self, name: str) -> ModuleType:
+        """Import a module of its folder."""
+        return importlib.import_module(f"regard.tasks.{self.name}.{name}")
 
 
 TASKS = (

@@ -64,7 +64,7 @@ def test_what_has_no_looks_to_weigh_is_told(refused, make_folder, trained, langu
     pictures.mkdir()
     (pictures / "config.toml").write_text(to_toml(visions["xu2015-soft-small"]()), encoding="utf-8")
     assert refused("evaluate", pictures, "--data", "scenes:4", "--posterior") == (
-        f"--posterior is for models that read texts, and {pictures} holds one that reads pictures."
+        f"Leave out --posterior: {pictures} holds a captioner, which describes pictures."
     )
 
 

@@ -204,10 +204,10 @@ def test_what_cannot_be_looked_at_by_heads(refused, trained, language_model):
         "This model has no attention, so there is nothing to show."
     )
     assert refused("attend", language_model, "le chien", "--prefix", "le") == (
-        f"--prefix is for models that read a source, and {language_model} holds a language model."
+        f"Leave out --prefix: {language_model} holds a language model, which reads no source."
     )
     assert refused("attend", language_model, "le chien", "--posterior") == (
-        f"--posterior is for models that read a source, and {language_model} holds a language model."
+        f"Leave out --posterior: {language_model} holds a language model, which reads no source."
     )
 
 

@@ -37,7 +37,7 @@ def test_classes_are_explained_over_the_image(regard, classes, drawn, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--target", "a ring"), "--target is for models that read texts, and {} holds one that reads pictures."),
+        (("--target", "a ring"), "Leave out --target: {} holds a captioner, which describes pictures."),
         (("--head", "9"), "There is no head 9: this model has 1, counted from 0."),
         (
             ("--out", "look.gif"),

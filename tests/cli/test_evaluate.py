@@ -135,14 +135,14 @@ def test_a_language_model_has_a_perplexity_alone(regard, refused, language_model
     assert both.lines[1] == ran.lines[1]
     for option in ("--posterior", "--shift"):
         assert refused("evaluate", language_model, "--data", corpus / "pairs.tsv", option) == (
-            "This model has no attention to a source: it is a language model, which reads none."
+            f"Leave out {option}: {language_model} holds a language model, which reads no source."
         )
     assert refused("evaluate", language_model, "--data", corpus / "texts.txt", "--translations", "a.txt") == (
-        f"Leave out --translations: {language_model} holds a language model, which makes no translations."
+        f"Leave out --translations: {language_model} holds a language model, which reads no source."
     )
     searched = ("--beam", "9", "--group", "--set", "decoding.method=sample")
     assert refused("evaluate", language_model, "--data", corpus / "texts.txt", *searched) == (
-        f"Leave out --group, --beam and --set: {language_model} holds a language model, which makes no translations."
+        f"Leave out --group and --beam: {language_model} holds a language model, which reads no source."
     )
     mixed = ("--with", language_model, "--set", "decoding.ensemble=geometric")
     assert regard("evaluate", language_model, "--data", corpus / "texts.txt", *mixed).code == 0

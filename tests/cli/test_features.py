@@ -65,9 +65,7 @@ def test_features_that_do_not_fit_are_refused(refused, reader, trained, stored, 
     assert refused("caption", reader, "--features", stored, "--scene", "3").startswith(
         "--scene paints pixels, and this model reads features"
     )
-    assert refused("attend", trained, "a dog", "--features", stored).startswith(
-        "--features is for models that read pictures"
-    )
+    assert refused("attend", trained, "a dog", "--features", stored).startswith("Leave out --features")
     np.savez(tmp_path / "twice.npz", regions=np.zeros((2, 4, 5), np.float32), names=np.array(["a.jpg", "a.jpg"]))
     assert refused("caption", reader, "--features", tmp_path / "twice.npz", "a.jpg").endswith(
         "has several pictures named 'a.jpg': their names must differ."

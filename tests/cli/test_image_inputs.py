@@ -83,10 +83,10 @@ def test_what_cannot_be_described(refused, captions, classes, trained, drawn):
     assert refused("caption", captions, drawn / "none.png").startswith(f"No image {str(drawn / 'none.png')!r}.")
     assert refused("caption", captions, "--scene", "-1") == "--scene is -1; it must be at least 0."
     assert refused("caption", trained, drawn / "0.png") == (
-        f"{trained} holds a model that reads texts, not pictures: use regard translate."
+        f"{trained} holds a translator, which reads texts: use regard translate."
     )
     assert refused("translate", captions) == (
-        f"{captions} holds a model that reads pictures, not texts: use regard caption."
+        f"{captions} holds a captioner, which describes pictures: use regard caption."
     )
     assert refused("caption", classes, drawn / "0.png") == (
         f"{classes} holds a classifier, which tells classes: use regard classify."
@@ -125,7 +125,7 @@ def test_a_captioner_is_scored_on_scenes_familiar_and_held_out(regard, refused, 
     assert scores["BLEU-4"]["count"] == 2 * scores["BLEU-4 held-out"]["count"] == 4
     assert scores["pointing"]["count"] == scores["pointing familiar"]["count"] + scores["pointing held-out"]["count"]
     assert refused("evaluate", captions, "--data", "scenes:4", "--to", "de") == (
-        f"--to is for models that read texts, and {captions} holds one that reads pictures."
+        f"Leave out --to: {captions} holds a captioner, which describes pictures."
     )
 
 
@@ -168,6 +168,5 @@ def test_looks_are_scored_only_where_it_is_known_what_is_right(refused, captions
         f"Leave out --layer, --head and --shift: {drawn} does not tell where to look."
     )
     assert refused("evaluate", classes, "--data", clothes, "--beam", "3") == (
-        f"Leave out --beam: {classes} holds a classifier, which searches nothing, writes nothing and is not scored by "
-        "where it looks."
+        f"Leave out --beam: {classes} holds a classifier, which tells classes."
     )

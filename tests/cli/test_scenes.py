@@ -81,7 +81,7 @@ def test_what_cannot_be_asked(refused, answers, things, picture):
         f"{things} holds a detector, which finds things: use regard detect."
     )
     assert refused("caption", answers, picture) == f"{answers} holds a model that answers questions: use regard ask."
-    assert refused("translate", answers) == (f"{answers} holds a model that reads pictures, not texts: use regard ask.")
+    assert refused("translate", answers) == (f"{answers} holds a model that answers questions: use regard ask.")
     assert refused("attend", answers, picture) == f"{answers} answers questions: give one with --question."
     assert refused("attend", things, picture, "--question", "is there a star") == (
         f"--question is for models that answer questions, and {things} does not."
@@ -220,22 +220,21 @@ def test_options_that_say_nothing_of_a_task_are_refused(refused, answers, things
     data, out = ("--data", "scenes:2"), tmp_path / "out.txt"
     assert refused("evaluate", things, *data, *looks, *search, "--translations", out) == (
         f"Leave out --layer, --head, --shift, --beam, --set and --translations: {things} holds a detector, which "
-        "searches nothing, writes nothing and is not scored by where it looks."
+        "finds things."
     )
     assert not out.exists()
     assert refused("evaluate", answers, *data, "--shift", *search) == (
-        f"Leave out --shift, --beam and --set: {answers} holds a model that answers questions, which writes nothing "
-        "step by step."
+        f"Leave out --shift, --beam and --set: {answers} holds a model that answers questions."
     )
     assert refused("evaluate", things, *data, "--group") == (
-        f"--group is for models that read texts, and {things} holds one that reads pictures."
+        f"Leave out --group: {things} holds a detector, which finds things."
     )
     assert refused("evaluate", answers, *data, "--layer", "99") == (
         "There is no layer 99: this model has 3, counted from 0."
     )
     assert refused("attend", things, picture, "--set", "total.nonsense=1") == (
-        f"Leave out --set: {things} holds no captioner, and nothing is searched."
+        f"Leave out --set: {things} holds a detector, which finds things."
     )
     assert refused("attend", answers, picture, "--question", "is there a star", *search) == (
-        f"Leave out --beam and --set: {answers} holds no captioner, and nothing is searched."
+        f"Leave out --beam and --set: {answers} holds a model that answers questions."
     )

@@ -31,7 +31,7 @@ def seen(client, task, content=PNG, status=200, **options):
 
 
 def reader(models, task):
-    (own,) = [model.reader for model in models if model.task == task]
+    (own,) = [model.reader for model in models if model.task.served_as == task]
     return own, decode_image(PNG, pixels=own.config.model.image.size)[None]
 
 

@@ -108,7 +108,7 @@ def test_each_mistake_has_one_message(client):
 
 
 def test_a_server_of_one_task_tells_that_it_has_no_other(models):
-    with TestClient(make_app([model for model in models if model.task == "caption"])) as client:
+    with TestClient(make_app([model for model in models if model.task.served_as == "caption"])) as client:
         said = "No model here can be asked to translate. GET /api/models tells what there is."
         assert refused(client, 404, texts=["a"]) == said
 

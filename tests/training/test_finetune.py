@@ -14,7 +14,7 @@ from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError, RegardError, TrainingError
-from regard.tasks.translation import Translation
+from regard.tasks.translation.task import Translation
 from regard.training.finetune import configuration_of
 from regard.training.train_model import train
 

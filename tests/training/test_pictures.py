@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
         "training.metric=bleu is not what this model's task is scored by: take accuracy or loss."
     )
     assert refused(captioner("captioner-small", ("scenes",), (), "training.flip=true")) == (
-        "training.flip changes pictures that are to be classified, and this model's task is to write: leave it out."
+        "training.flip is true, which the loss of model.task=write does not read: set training.flip=false, the default."
     )
     assert refused(captioner("resnet-small", (clothes,), (), "training.doubly_stochastic=1")) == (
         "training.doubly_stochastic is 1.0, but this model does not write of a picture that it looks at: set it to 0."

@@ -17,7 +17,7 @@ from regard.config_io import override
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.presets import presets
 from regard.presets.vision import any_preset, visions
-from regard.training import setting_checks, train_model, trainer
+from regard.training import setting_checks, trainer
 from regard.training.resume import locked
 from regard.training.setting_checks import check
 
@@ -96,7 +96,7 @@ def test_resume_and_overwrite(begun):
 
 def test_a_target_that_cannot_be_written(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(train_model, "open_sources", lambda *given: opened.append(given))
+    monkeypatch.setattr(Translation, "open_sources", lambda *given: opened.append(given))
     (tmp_path / "file").write_text("")
     inside = tmp_path / "file" / "run"
     assert refusal(TrainingError, settings(), tmp_path / "file") == (

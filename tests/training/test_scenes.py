@@ -184,7 +184,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(tmp_path):
     assert refused(tiny("asker-small", "training.metric=ap")) == (
         "training.metric=ap is not what this model's task is scored by: take accuracy or loss."
     )
-    assert refused(tiny("carion2020-small", "training.flip=true")).endswith("to detect: leave it out.")
+    assert refused(tiny("carion2020-small", "training.flip=true")) == (
+        "training.flip is true, which the loss of model.task=detect does not read: set training.flip=false, the "
+        "default."
+    )
     assert refused(tiny("asker-small", "training.asked=0")) == "training.asked is 0; it must be at least 1."
     assert refused(tiny("asker-small", "model.task=ask")).startswith("model.task must be one of write, classify")
     assert refused(tiny("carion2020-small", "model.detection.queries=2"), ModelError).startswith("There are 5 objects")

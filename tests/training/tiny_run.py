@@ -20,7 +20,7 @@ from regard.config import (
 from regard.data.batching import Batch
 from regard.models.build import build_model
 from regard.task import TrainingData
-from regard.tasks.translation import Translation
+from regard.tasks.translation.task import Translation
 from regard.tasks.translation.training import Sources
 from regard.training import train_model
 from regard.training.loss import batch_loss

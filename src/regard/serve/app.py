@@ -16,6 +16,7 @@ from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
 from regard.serve.request_limits import BodyLimit, Limits
 from regard.serve.served_models import Served, about
+from regard.task import open_task
 from regard.task_table import TASKS
 from regard.viz.word_stepper import text
 
@@ -88,7 +89,7 @@ def make_app(
 
     uploads = Uploads(limits)
     for entry in TASKS:
-        router = entry.part().TASK.routes(models, desk, limits, uploads)
+        router = open_task(entry).routes(models, desk, limits, uploads)
         if router is not None:
             app.include_router(router)
     _add_page(app)
