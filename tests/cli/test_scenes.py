@@ -84,7 +84,7 @@ def test_what_cannot_be_asked(refused, answers, things, picture):
     assert refused("translate", answers) == (f"{answers} holds a model that answers questions: use regard ask.")
     assert refused("attend", answers, picture) == f"{answers} answers questions: give one with --question."
     assert refused("attend", things, picture, "--question", "is there a star") == (
-        f"--question is for models that answer questions, and {things} does not."
+        f"Leave out --question: {things} holds a detector, which finds things."
     )
 
 

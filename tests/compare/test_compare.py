@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import regard.tasks.translation.comparison
 from regard.compare import Variant, scoring, worker
 from regard.compare.comparison import default_baseline
 from regard.compare.report_tables import settings_table, why_failed
@@ -65,9 +64,7 @@ def test_every_number_is_that_of_evaluate(made, make):
 
 
 def test_a_second_call_trains_and_scores_nothing(copy, make, untrainable, monkeypatch):
-    monkeypatch.setattr(
-        regard.tasks.translation.comparison, "evaluate", lambda *_, **__: pytest.fail("a scoring began")
-    )
+    monkeypatch.setattr("regard.tasks.translation.comparison.evaluate", lambda *_, **__: pytest.fail("a scoring began"))
     found, said = make.run(copy, make.variant("look"), make.plain("blind"))
     assert said == ["2 of 2 trainings are finished already."]
     assert found["look"].stat("bleu") is not None

@@ -190,7 +190,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
         "training.flip is true, which the loss of model.task=write does not read: set training.flip=false, the default."
     )
     assert refused(captioner("resnet-small", (clothes,), (), "training.doubly_stochastic=1")) == (
-        "training.doubly_stochastic is 1.0, but this model does not write of a picture that it looks at: set it to 0."
+        "training.doubly_stochastic is 1.0, which the loss of model.task=classify does not read: set "
+        "training.doubly_stochastic=0.0, the default."
     )
     assert refused(captioner("xu2015-soft-small", (features,), (features,), "training.guided=1")) == (
         "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, and "

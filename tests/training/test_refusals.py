@@ -17,6 +17,7 @@ from regard.config_io import override
 from regard.errors import ConfigError, DataError, RegardError, TrainingError
 from regard.presets import presets
 from regard.presets.vision import any_preset, visions
+from regard.tasks.translation.task import Translation
 from regard.training import setting_checks, trainer
 from regard.training.resume import locked
 from regard.training.setting_checks import check
