@@ -11,7 +11,8 @@ from regard.data.corpus import open_corpus
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
 from regard.evaluation.bleu_chrf import has_four_tokens
-from regard.tasks.translation.training import Sources, open_data
+from regard.tasks.text_sources import Sources
+from regard.tasks.translation.training import open_data
 from regard.tasks.translation.validation import Validation
 from regard.training.run_state import deciding
 

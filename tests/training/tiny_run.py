@@ -20,8 +20,8 @@ from regard.config import (
 from regard.data.batching import Batch
 from regard.models.build import build_model
 from regard.task import TrainingData
+from regard.tasks.text_sources import Sources
 from regard.tasks.translation.task import Translation
-from regard.tasks.translation.training import Sources
 from regard.training import train_model
 from regard.training.loss import batch_loss
 from regard.training.objective import SequenceObjective

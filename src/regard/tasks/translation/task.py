@@ -69,7 +69,7 @@ class Translation(Task):
 
     def open_sources(self, config: Config, resumed: bool) -> Any:
         """Open the corpora and read the validation corpus."""
-        from regard.tasks.translation.training import open_sources
+        from regard.tasks.text_sources import open_sources
 
         return open_sources(config, resumed)
 

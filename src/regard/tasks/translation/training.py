@@ -1,77 +1,40 @@
-"""What a run learns from and is scored on: tokens on disk, batches in order, a validation."""
+"""What a translator learns from and is scored on: tokens on disk, batches in order, a validation."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from regard.config import Config, DecodingConfig
-from regard.data.batching import Batch, BatchOrder, make_batch
-from regard.data.configured_corpora import open_data as open_corpus
-from regard.data.configured_corpora import open_split, weights_of
-from regard.data.corpus import Corpus, for_model
-from regard.data.held_out import Stored, store
-from regard.data.mixed_corpora import Draws
-from regard.data.pair import Pair
-from regard.data.subword_resampling import Resampled
 from regard.data.token_cache import TokenCache
-from regard.data.tokenizers import Tokenizers, train_tokenizers
+from regard.data.tokenizers import Tokenizers
 from regard.decoding.token_limits import SPARE
 from regard.decoding.vocabulary_shortlist import MANY, SHORTLIST, learn
-from regard.errors import DataError
 from regard.models.model_folder import CACHE
-from regard.task import Rows, Say, TrainingData
+from regard.task import Say, TrainingData
+from regard.tasks.text_sources import Sources, TextData
 from regard.tasks.translation.validation import Validation
 from regard.training.objective import SequenceObjective
-
-HELD_OUT = "held_out.jsonl"
-"""What was held out for validation, in a run's cache."""
-NOTHING = "none"
-"""The encoder of a language model."""
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The corpora as text."""
-
-    train: Corpus | None
-    """None where a resumed run has its tokens already."""
-    valid: Corpus | None
-    valid_pairs: Sequence[Pair]
-    vocabulary: Tokenizers | None = None
-    """The tokenizers to take; None to learn them from the training corpus."""
-
-
-def open_sources(config: Config, resumed: bool) -> Sources:
-    """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""
-    if config.data.held_out:
-        return Sources(None, None, ()) if resumed else _open_split(config)
-    train = None if resumed else _open(config, "train")
-    # The held-out part of an embedded corpus needs no asking for.
-    valid = _open(config, "valid")
-    return Sources(train, valid, list(valid or ()))
 
 
 def open_data(
     config: Config, folder: Path, sources: Sources, say: Say, few_shapes: bool
 ) -> tuple[Tokenizers, TrainingData]:
     """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
-    if config.data.held_out:
-        sources = _held_out(config, folder, sources, say)
-    tokenizers = _open_tokenizers(config, folder, sources, say)
-    cache = _open_cache(config, folder, sources.train, tokenizers, say)
-    weights = weights_of(config.data)
-    draw = Draws(cache.index.each or [len(cache)], weights, config.seed) if weights else None
-    if draw is not None and sources.train is not None:
-        _report_epoch(draw, sources.train, say)
-    order, batch = _batches(config, cache, tokenizers, few_shapes, draw)
-    config = replace(config, decoding=stretched(config.decoding, cache))
-    validate, fingerprint = _open_validation(config, folder, sources, tokenizers, say)
-    known_by = " ".join(filter(None, (cache.fingerprint, fingerprint, "" if draw is None else draw.identity)))
-    return tokenizers, TrainingData(order, batch, validate, known_by, config.decoding, SequenceObjective)
+    texts = TextData(config, folder, sources, say, few_shapes)
+    decoding, cache = stretched(config.decoding, texts.train), texts.open_validation()
+    validate = None
+    if cache is not None:
+        pairs, tokens = texts.sources.valid_pairs, config.training.batch_tokens
+        validate = Validation(pairs, cache, texts.tokenizers, decoding, tokens)
+        if config.training.metric == "bleu" and not validate.has_bleu:
+            say(
+                "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
+                "training.metric=exact would count whole lines."
+            )
+    data = TrainingData(texts.order, texts.batch, validate, texts.fingerprint(cache), decoding, SequenceObjective)
+    return texts.tokenizers, data
 
 
 def list_words(folder: Path) -> None:
@@ -90,123 +53,3 @@ def stretched(decoding: DecodingConfig, cache: TokenCache) -> DecodingConfig:
     ratios = (cache.target_lengths - SPARE) / np.maximum(cache.source_lengths, 1)
     needed = math.ceil(10 * float(np.quantile(ratios, 0.999))) / 10
     return replace(decoding, max_ratio=max(decoding.max_ratio, needed))
-
-
-def _open(config: Config, split: str) -> Corpus | None:
-    reads = config.model.encoder.kind != NOTHING
-    corpus = open_corpus(config.data, split, config.seed, reads)
-    return None if corpus is None else for_model(corpus, reads)
-
-
-def _open_split(config: Config) -> Sources:
-    reads = config.model.encoder.kind != NOTHING
-    train, valid = open_split(config.data, config.seed, reads)
-    train, valid = for_model(train, reads), None if valid is None else for_model(valid, reads)
-    return Sources(train, valid, list(valid or ()))
-
-
-def _held_out(config: Config, folder: Path, sources: Sources, say: Say) -> Sources:
-    """Put down what is held out when a run begins, and take that when it is resumed."""
-    path = folder / CACHE / HELD_OUT
-    if sources.train is not None:
-        stored = store(path, sources.valid_pairs)
-        say(_told_held_out(sources.train, sources.valid_pairs))
-        return replace(sources, valid=stored if sources.valid_pairs else None)
-    try:
-        stored = Stored(path)
-        pairs = list(stored)
-    except DataError:
-        pairs = list(_open_split(config).valid_pairs)
-        stored = store(path, pairs)
-    return replace(sources, valid=stored if pairs else None, valid_pairs=pairs)
-
-
-def _told_held_out(train: Corpus, pairs: Sequence[Pair]) -> str:
-    if not pairs:
-        return f"{train.name} has too few different sources to hold some out for validation: all are trained on."
-    texts = len({pair.source or pair.target for pair in pairs})
-    counted = "1 pair" if len(pairs) == 1 else f"{len(pairs):,} pairs"
-    of = "" if texts == len(pairs) else f" of {texts:,} sources"
-    return (
-        f"Held out {counted}{of} of {train.name} for validation; to train on all, give a validation corpus or set "
-        "data.held_out=0."
-    )
-
-
-def _report_epoch(draw: Draws, train: Corpus, say: Say) -> None:
-    """Say what weights come to."""
-    sizes = draw.sizes()
-    each = [f"{size:,} of {part.name}" for size, part in zip(sizes, train.parts, strict=True)]
-    say(f"An epoch has {sum(sizes):,} pairs: {', '.join(each)}")
-
-
-def _open_tokenizers(config: Config, folder: Path, sources: Sources, say: Say) -> Tokenizers:
-    corpus = sources.train
-    if corpus is None:
-        return Tokenizers.load(folder)
-    if sources.vocabulary is not None:
-        say(f"Taking weights and vocabulary from {config.started_from}")
-        sources.vocabulary.save(folder)
-        return sources.vocabulary
-    say(f"Learning a vocabulary ({config.tokenizer.kind}) from {corpus.name}")
-    tokenizers = train_tokenizers(config.tokenizer, corpus, config.seed)
-    tokenizers.save(folder)
-    return tokenizers
-
-
-def _open_cache(config: Config, folder: Path, corpus: Corpus | None, tokenizers: Tokenizers, say: Say) -> TokenCache:
-    """Open or build the training tokens. A resumed run goes by those it has, whatever became of the text since."""
-    path = folder / CACHE / "train"
-    if corpus is None:
-        try:
-            return TokenCache.open(path)
-        except DataError as error:
-            say(f"Making the training tokens again: {error}")
-            corpus = _open(config, "train")
-            assert corpus is not None
-    cache = TokenCache.build(path, corpus, tokenizers, config.data.max_length, links=config.training.guided > 0)
-    source, target = tokenizers.source.size, tokenizers.target.size
-    sizes = f"{source:,}" if tokenizers.joint else f"{source:,} and {target:,}"
-    say(f"{len(cache):,} training pairs, a vocabulary of {sizes} entries")
-    _report_left_out(cache, "training", config, say)
-    return cache
-
-
-def _batches(
-    config: Config, cache: TokenCache, tokenizers: Tokenizers, few_shapes: bool, draw: Draws | None
-) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
-    """Return which batches an epoch has and how to make one: of the same tokens in all epochs, or drawn for each."""
-    settings, sampling = config.training, config.tokenizer.sampling
-    order = partial(BatchOrder, batch_tokens=settings.batch_tokens, seed=config.seed, few_shapes=few_shapes, draw=draw)
-    if not sampling:
-        return order(cache.source_lengths, cache.target_lengths).batches, partial(make_batch, cache)
-    drawn = Resampled(cache, tokenizers, sampling, config.seed, settings.epochs)
-    return partial(drawn.batches, order=order), drawn.batch
-
-
-def _open_validation(
-    config: Config, folder: Path, sources: Sources, tokenizers: Tokenizers, say: Say
-) -> tuple[Validation | None, str]:
-    if sources.valid is None:
-        say("No validation corpus (data.valid): the last model will be the one to use.")
-        return None, ""
-    path = folder / CACHE / "valid"
-    cache = TokenCache.reuse_or_build(path, sources.valid, tokenizers, config.data.max_length)
-    _report_left_out(cache, "validation", config, say)
-    tokens = config.training.batch_tokens
-    validation = Validation(sources.valid_pairs, cache, tokenizers, config.decoding, tokens)
-    if config.training.metric == "bleu" and not validation.has_bleu:
-        say(
-            "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
-            "training.metric=exact would count whole lines."
-        )
-    return validation, cache.fingerprint
-
-
-def _report_left_out(cache: TokenCache, what: str, config: Config, say: Say) -> None:
-    if cache.left_out:
-        pairs = "pair" if cache.left_out == 1 else "pairs"
-        say(
-            f"{cache.left_out:,} {what} {pairs} left out: more than data.max_length = {config.data.max_length} tokens "
-            f"(the longest text has {cache.index.longest:,})."
-        )
