@@ -277,7 +277,9 @@ class ModelConfig:
     image: ImageConfig | None = None
     """image=none: the model reads no images."""
     task: str = "write"
-    """What is made of what was read: write (a translation, a caption); of images also classify, answer or detect."""
+    """What is made of what was read: write (a translation, a caption) or classify; of images also answer or detect."""
+    hierarchical: bool = False
+    """classify (texts): read each sentence by itself, then the text as a sequence of sentences (Yang et al. 2016)."""
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     detection: DetectionConfig = field(default_factory=DetectionConfig)
 
@@ -362,7 +364,7 @@ class TrainingConfig:
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
     """What decides which model is best and when to stop: bleu, chrf or exact (whole lines right) of what is decoded,
-    accuracy (classify, answer), ap (detect) or loss."""
+    accuracy (classify, answer), f1 (classify texts), ap (detect) or loss."""
     patience: int = 5
     """Validations without a better score before training stops, those of the warm-up not counted; 0 for never."""
     log_every: int = 50

@@ -36,8 +36,9 @@ class Entry(NamedTuple):
 TASKS = (
     Entry("translation", TEXT, "write", "translate", "a translator, which reads texts"),
     Entry("language_modelling", NOTHING, "write", "translate", "a language model, which reads no source"),
+    Entry("text_classification", TEXT, "classify", "classify", "a text classifier"),
     Entry("captioning", IMAGE, "write", "caption", "a captioner, which describes pictures"),
-    Entry("image_classification", IMAGE, "classify", "classify", "a classifier, which tells classes"),
+    Entry("image_classification", IMAGE, "classify", "classify", "a classifier of pictures"),
     Entry("visual_questions", IMAGE, "answer", "ask", "a model that answers questions"),
     Entry("detection", IMAGE, "detect", "detect", "a detector, which finds things"),
 )

@@ -4,7 +4,7 @@ A preset is the paper's model; where the paper's training cannot be had on one m
 160,000 whole words, weeks of training), the tokenizer and the schedule are today's and only the network is the paper's.
 """
 
-from regard.presets import gnmt, language_models, lstmn, recurrent, transformer
+from regard.presets import gnmt, language_models, lstmn, recurrent, text_classification, transformer
 from regard.presets.base import preset, presets
 
-__all__ = ["gnmt", "language_models", "lstmn", "preset", "presets", "recurrent", "transformer"]
+__all__ = ["gnmt", "language_models", "lstmn", "preset", "presets", "recurrent", "text_classification", "transformer"]

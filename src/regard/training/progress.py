@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
 
-UNITS = ("tokens", "pictures", "questions", "objects")
+UNITS = ("tokens", "pictures", "questions", "objects", "texts")
 """What a run counts."""
 SCORES = {
     "perplexity": "perplexity {:.2f}",
@@ -13,6 +13,7 @@ SCORES = {
     "bleu": "BLEU {:.2f}",
     "accuracy_held_out": "held out {:.2f} %",
     "accuracy": "accuracy {:.2f} %",
+    "f1": "F1 {:.2f} %",
     "iou": "masks {:.3f}",
     "ap": "AP {:.3f}",
 }

@@ -21,7 +21,7 @@ from regard.training.scheduled_sampling import forcings
 from regard.training.weight_averaging import averages
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
-METRICS = ("bleu", "chrf", "exact", "accuracy", "ap", "loss")
+METRICS = ("bleu", "chrf", "exact", "accuracy", "f1", "ap", "loss")
 FILES_WITH_LINKS = 3
 """Source, target, and which word of one belongs to which of the other."""
 DEVICES = ("auto", "cpu", "cuda")

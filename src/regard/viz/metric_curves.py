@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Points = list[tuple[float, float]]
 
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact match in %", "accuracy": "accuracy", "ap": "AP"}
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact match in %", "accuracy": "accuracy", "f1": "F1", "ap": "AP"}
 """What validations may tell beside the loss, and what it is called."""
 COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
 """One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""

@@ -19,11 +19,13 @@ from regard.data.tokenizers.characters_and_words import Characters, Words
 from regard.data.tokenizers.spelled_words import Spelled
 from regard.data.tokenizers.subwords import BytePairs, Subwords, Unigram
 from regard.data.tokenizers.tagged_tokenizer import Tagged, has_tag
+from regard.data.tokenizers.whole_lines import Lines
 from regard.errors import ConfigError, ModelError, did_you_mean
 
 __all__ = [
     "BytePairs",
     "Characters",
+    "Lines",
     "Spelled",
     "Tagged",
     "Tokenizer",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
@@ -31,3 +32,10 @@ class Graph:
         """Run it with those of the given arrays that it reads."""
         found = self._session.run(None, {name: given[name] for name in self._inputs})
         return dict(zip(self._outputs, found, strict=True))
+
+
+def shares(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the probabilities that logits stand for."""
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    found: NDArray[np.float32] = raised / raised.sum(axis=-1, keepdims=True)
+    return found

@@ -149,10 +149,3 @@ def _reason(error: Exception) -> str:
     if "pickle" in str(error):  # what NumPy takes all other kinds of files for
         return "it is of another kind"
     return (getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
-
-
-def shares(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probabilities that logits stand for."""
-    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found: NDArray[np.float32] = raised / raised.sum(axis=-1, keepdims=True)
-    return found

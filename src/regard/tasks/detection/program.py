@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
-from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import before, open_picture, read_pictures, shares
+from regard.export.programs.graphs import Graph, read_export, shares
+from regard.export.programs.pixels import before, open_picture, read_pictures
 
 LEAST = 0.5
 """Things that are less probable are left out."""

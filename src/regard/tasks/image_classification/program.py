@@ -2,8 +2,8 @@
 
 import sys
 
-from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import before, read_pictures, shares
+from regard.export.programs.graphs import Graph, read_export, shares
+from regard.export.programs.pixels import before, read_pictures
 
 TOP = 3
 

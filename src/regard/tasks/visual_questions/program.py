@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
-from regard.export.programs.graphs import Graph, read_export
-from regard.export.programs.pixels import read_pictures, shares
+from regard.export.programs.graphs import Graph, read_export, shares
+from regard.export.programs.pixels import read_pictures
 
 ASK = 2
 """The mark of a question."""

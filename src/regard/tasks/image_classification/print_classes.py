@@ -1,27 +1,14 @@
-"""`regard classify`."""
+"""`regard classify` of pictures."""
 
-from typing import Annotated
-
-import typer
+from collections.abc import Sequence
+from pathlib import Path
 
 from regard.cli.image_inputs import Skipped, read_asked
-from regard.cli.options import Device, Model, check_at_least
 from regard.errors import DataError
-from regard.tasks.captioning.command import Images
 
 
-def classify(
-    model: Model,
-    images: Images = None,
-    top: Annotated[int, typer.Option(metavar="N", help="Print this many classes, the most probable first.")] = 3,
-    device: Device = "auto",
-) -> None:
-    """Tell which classes pictures are of.
-
-    A line is a probability and a class, separated by a tab; of several pictures, the picture's name comes first.
-    What cannot be read is told of and left out.
-    """
-    check_at_least(1, top=top)
+def print_classes(model: Path, images: Sequence[Path], top: int, device: str) -> None:
+    """Print the most probable classes of each picture."""
     if not images:
         raise DataError("There is nothing to classify: give image files, or a folder of them.")
     from regard.tasks.image_classification.labeller import Labeller

@@ -1,0 +1,34 @@
+"""`regard attend` of a text classifier: the text, its words shaded by their attention."""
+
+from pathlib import Path
+
+from regard.cli.attention_output import Asked, check_files, tell_written
+from regard.errors import ConfigError, ModelError
+from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.viz.picture_files import write_output
+from regard.viz.shaded_text import shaded_lines, shaded_svg
+
+FORMS = (".svg", ".html", ".json")
+
+
+def attend(folder: Path, asked: Asked) -> None:
+    """Print and write the attention of a text's words."""
+    look = asked.look
+    if (look.layer, look.head, look.heads) != (None, None, False):
+        raise ConfigError("--layer, --head and --heads are for models that write: here the mean of all heads is shown.")
+    check_files(asked.out, FORMS)
+    (found,) = TextLabeller.load(folder, asked.device).classify([asked.what], top=5)
+    trace = found.attention
+    if not trace.weights.shape[0]:
+        raise ModelError(f"{folder} has no attention (model.attention is none), so there is nothing to show.")
+    for path in asked.out:
+        if path.suffix.lower() == ".svg":
+            title = f"{found.label} {found.probability:.0%}"
+            write_output(path, shaded_svg(trace, title=title, sentences=found.sentences).encode())
+        else:
+            trace.save(path, quiet=True)
+    for guess in found.guesses:
+        print(f"{guess.probability:.4f}\t{guess.label}")
+    print(shaded_lines(trace, width=look.columns, color=look.color, sentences=found.sentences), flush=True)
+    for path in asked.out:
+        tell_written(path, ())
