@@ -270,27 +270,27 @@ def test_what_is_refused(refused, here, content, message, plan):
 TABLE = """\
 300 pairs: sources of 4.5 words and 17 characters on average, targets of 4.5 and 17.
 setting                   value                           because
-data.held_out             50                              no validation corpus was given: so many of 300 sources are
-                                                          taken for it
+data.held_out             50                              no validation corpus was given: this many of the 300 sources
+                                                          are held out
 preset                    bahdanau2014-conditional-small  both sides are made of few words: recurrent decoders are
                                                           better at new combinations of them
 tokenizer.kind            spelled                         100% of the targets have at most one rare word: frequent words
                                                           stay whole, all others are spelled
 tokenizer.vocabulary      8000                            room for all characters and all frequent words
-tokenizer.joint           true                            what both sides have in common is the same token
+tokenizer.joint           true                            source and target share one vocabulary
 data.max_length           128                             no text is longer
-model.dropout             0.3                             a corpus of this size is learnt by heart otherwise
+model.dropout             0.3                             without dropout, a corpus of this size is memorised
 training.batch_tokens     500                             a twentieth of the corpus, at least 500 tokens
 training.accumulate       1                               ″
-training.schedule         cosine                          rises, then falls to zero at the last step
+training.schedule         cosine                          warm-up, then cosine decay to zero
 training.learning_rate    0.002                           ″
-training.label_smoothing  0.1                             keeps a model from being too sure of itself
-training.beta2            0.98                            follows gradients that change fast
+training.label_smoothing  0.1                             keeps the model from becoming overconfident
+training.beta2            0.98                            adapts faster to changing gradients
 training.steps            1000                            about 303 passes over 1,650 tokens
 training.epochs           1212                            ″
 training.warmup           100                             1 step of 10
-training.validate_every   50                              20 validations, which take a tenth of the time or so
-training.patience         10                              early stopping: after half of all validations
+training.validate_every   50                              20 validations, about a tenth of the time
+training.patience         10                              early stopping after this many without improvement
 training.average          last                            the mean of the last five checkpoints is better than the last
 training.average_last     5                               ″
 training.save_every       25                              ″
@@ -309,16 +309,16 @@ data.max_length           128        no text is longer
 model.dropout             0.4        the fewer tokens, the more dropout
 training.batch_tokens     500        a twentieth of the corpus, at least 500 tokens
 training.accumulate       1          ″
-training.schedule         cosine     rises, then falls to zero at the last step
+training.schedule         cosine     warm-up, then cosine decay to zero
 training.learning_rate    0.002      ″
-training.label_smoothing  0.1        keeps a model from being too sure of itself
-training.beta2            0.98       follows gradients that change fast
+training.label_smoothing  0.1        keeps the model from becoming overconfident
+training.beta2            0.98       adapts faster to changing gradients
 training.steps            1200       about 302 passes over 1,988 tokens
 training.epochs           1208       ″
 training.warmup           240        1 step of 5
 training.average          last       the mean of the last five checkpoints is better than the last
 training.average_last     5          ″
 training.save_every       30         ″
-training.metric           loss       a language model translates nothing
+training.metric           loss       a language model has no translations to score
 1,969,896 parameters with a vocabulary of 1,000; about # of # of memory; about # for 1,200 steps on the CPU.
 """

@@ -336,7 +336,7 @@ class TestTold:
         plan = Plan(Config(), survey, "cpu", 0, frozenset(), choices=choices)
         assert told(plan) == [
             "Planned for 1,234 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. "
-            "(--plan shows it as a table; --set and --preset go before it.)",
+            "(--plan shows it as a table; --set and --preset override it.)",
             "  preset=cho2014: why not",
             "  training.steps=20, training.learning_rate=0.002: short",
             "  model.copy=true: so",
@@ -363,50 +363,50 @@ class TestTold:
 
 
 SENTENCES = """\
-Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. (--plan shows it as a table; --set and --preset go before it.)
+Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. (--plan shows it as a table; --set and --preset override it.)
   preset=bahdanau2014-conditional-small: on a CPU a small recurrent model with attention learns several times faster than a Transformer
   tokenizer.kind=bpe: sentences: frequent words stay whole, rare ones are cut into pieces
-  tokenizer.joint=true: what both sides have in common is the same token
+  tokenizer.joint=true: source and target share one vocabulary
   tokenizer.vocabulary=8000: 50,000 pairs in 100 different characters
   data.max_length=128: no text is longer
-  model.dropout=0.3: a corpus of this size is learnt by heart otherwise
-  training.batch_tokens=2000, training.accumulate=1: what the system was measured with
-  training.schedule=cosine, training.learning_rate=0.002: rises, then falls to zero at the last step
-  training.label_smoothing=0.1: keeps a model from being too sure of itself
-  training.beta2=0.98: follows gradients that change fast
+  model.dropout=0.3: without dropout, a corpus of this size is memorised
+  training.batch_tokens=2000, training.accumulate=1: the batch size that the preset was tuned with
+  training.schedule=cosine, training.learning_rate=0.002: warm-up, then cosine decay to zero
+  training.label_smoothing=0.1: keeps the model from becoming overconfident
+  training.beta2=0.98: adapts faster to changing gradients
   training.steps=5840, training.epochs=108: about 27 passes over 425,000 tokens
   training.warmup=584: 1 step of 10
-  training.validate_every=292: 20 validations, which take a tenth of the time or so
-  training.patience=10: early stopping: after half of all validations
+  training.validate_every=292: 20 validations, about a tenth of the time
+  training.patience=10: early stopping after this many without improvement
   training.average=last, training.average_last=5, training.save_every=146: the mean of the last five checkpoints is better than the last
-  training.metric=bleu: sentences: what papers compare
+  training.metric=bleu: sentences: the metric that papers report
   decoding.beam=5, decoding.length_penalty=1.0: gains 1 to 2 BLEU on sentences over greedy search"""  # noqa: E501
 FORMS = """\
-Planned for 50,000 pairs: sources of 1.5 words and 30 characters on average, targets of 1.5 and 30. (--plan shows it as a table; --set and --preset go before it.)
+Planned for 50,000 pairs: sources of 1.5 words and 30 characters on average, targets of 1.5 and 30. (--plan shows it as a table; --set and --preset override it.)
   preset=transformer2017-tiny: 50,000 pairs of short strings: a small Transformer
   tokenizer.kind=spelled: 95% of the targets have at most one rare word: frequent words stay whole, all others are spelled
   tokenizer.vocabulary=8000: room for all characters and all frequent words
-  tokenizer.joint=true: what both sides have in common is the same token
+  tokenizer.joint=true: source and target share one vocabulary
   data.max_length=128: no text is longer
-  model.positions=rotary: in short strings distances count more than places
-  model.encoder.feed_forward=1024, model.decoder.feed_forward=1024: four times as many units between looks as in them
+  model.positions=rotary: relative positions suit short strings
+  model.encoder.feed_forward=1024, model.decoder.feed_forward=1024: feed-forward layers four times as wide as the model
   model.copy=true: 90% of the targets' characters stand in their sources, in this order
   model.dropout=0.15: the fewer tokens, the more dropout
-  training.batch_tokens=8000, training.accumulate=1: what the system was measured with
-  training.schedule=cosine, training.learning_rate=0.0015: rises, then falls to zero at the last step
-  training.label_smoothing=0.1: keeps a model from being too sure of itself
-  training.beta2=0.98: follows gradients that change fast
+  training.batch_tokens=8000, training.accumulate=1: the batch size that the preset was tuned with
+  training.schedule=cosine, training.learning_rate=0.0015: warm-up, then cosine decay to zero
+  training.label_smoothing=0.1: keeps the model from becoming overconfident
+  training.beta2=0.98: adapts faster to changing gradients
   training.steps=6160, training.epochs=304: about 76 passes over 650,000 tokens
   training.warmup=1232: 1 step of 5
-  training.validate_every=616: 10 validations, which take a tenth of the time or so
-  training.patience=5: early stopping: after half of all validations
+  training.validate_every=616: 10 validations, about a tenth of the time
+  training.patience=5: early stopping after this many without improvement
   training.average=last, training.average_last=5, training.save_every=154: the mean of the last five checkpoints is better than the last
   training.metric=exact: a string is right or wrong
   decoding.beam=5, decoding.length_penalty=1.0: gains a little on strings over greedy search"""  # noqa: E501
 BESIDE_A_PRESET = """\
-Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. (--plan shows it as a table; --set and --preset go before it.)
+Planned for 50,000 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. (--plan shows it as a table; --set and --preset override it.)
   tokenizer.kind=spelled: 100% of the targets have at most one rare word: frequent words stay whole, all others are spelled
   training.steps=5300, training.epochs=120: about 30 passes over 350,000 tokens
-  training.validate_every=265: 20 validations, which take a tenth of the time or so
-  training.patience=10: early stopping: after half of all validations
+  training.validate_every=265: 20 validations, about a tenth of the time
+  training.patience=10: early stopping after this many without improvement
   training.metric=exact: a string is right or wrong"""  # noqa: E501

@@ -46,56 +46,56 @@ FALLING = [3.0, 2.0, 1.0, 0.5]
     [
         (
             {"records": history(FALLING)},
-            "There was no validation, so nobody can tell how good the model is on other data; the training loss went "
+            "There was no validation, so the quality on unseen data is unknown; the training loss went "
             "from 3.0000 at step 100 to 0.5000 at step 400.",
             "Next: give data that is not trained on, --valid CORPUS.",
         ),
         (
             {"records": history([6.5], every=2)},
-            "There was no validation, so nobody can tell how good the model is on other data; the training loss was "
+            "There was no validation, so the quality on unseen data is unknown; the training loss was "
             "6.5000 at step 2.",
             "Next: give data that is not trained on, --valid CORPUS.",
         ),
         (
             {"records": []},
-            "There was no validation, so nobody can tell how good the model is on other data.",
+            "There was no validation, so the quality on unseen data is unknown.",
             "Next: give data that is not trained on, --valid CORPUS.",
         ),
         (
             {"records": history([6.5], [(6.4, 0.0)], every=2), "epochs": 2},
-            "The best validation was exact match 0.00 % at step 2 of 2, the only one, so nobody can tell whether the "
-            "model was still getting better.",
+            "The best validation was exact match 0.00 % at step 2 of 2, the only one, so whether the "
+            "model was still improving is unknown.",
             "Next: go on for longer, --resume --epochs 4.",
         ),
         (
             {"records": history([6.5], [(1.4, 30.0)], every=700)},
-            "The best validation was exact match 30.00 % at step 700 of 700, the only one, so nobody can tell whether "
-            "the model was still getting better.",
+            "The best validation was exact match 30.00 % at step 700 of 700, the only one, so whether "
+            "the model was still improving is unknown.",
             "Next: validate more often, --set training.validate_every=70.",
         ),
         (
             {"records": history(FALLING, RISING)},
-            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still getting better.",
+            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --epochs 40.",
         ),
         (
             {"records": history(FALLING, RISING), "schedule": "cosine"},
-            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still getting better.",
-            "Next: train anew for longer, --epochs 40.",
+            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still improving.",
+            "Next: train again for longer, --epochs 40.",
         ),
         (
             {"records": history(FALLING, RISING), "end": "minutes", "minutes": 1.5, "schedule": "cosine"},
-            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still getting better.",
+            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --minutes 3.",
         ),
         (
             {"records": history(FALLING, RISING), "end": "steps", "steps": 400, "epochs": 20},
-            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still getting better.",
+            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --steps 800.",
         ),
         (
             {"records": history(FALLING, RISING), "end": "steps", "steps": 400, "epochs": 5},
-            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still getting better.",
+            "The best validation was exact match 70.00 % at step 400 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --steps 800 --epochs 10.",
         ),
         (
@@ -112,33 +112,33 @@ FALLING = [3.0, 2.0, 1.0, 0.5]
         ),
         (
             {"records": history([3.0, 2.0, 1.6, 1.5], SETTLED), "end": "patience"},
-            "The best validation was exact match 70.20 % at step 300 of 400, and the model no longer got better.",
+            "The best validation was exact match 70.20 % at step 300 of 400, and the model had stopped improving.",
             "Next: a larger model.",
         ),
         (
             {"records": history([3.0, 2.0, 1.6, 1.5], SETTLED), "preset": "bahdanau2014-small"},
-            "The best validation was exact match 70.20 % at step 300 of 400, and the model no longer got better.",
+            "The best validation was exact match 70.20 % at step 300 of 400, and the model had stopped improving.",
             "Next: a larger model, --preset bahdanau2014.",
         ),
         (
             {"records": history(FALLING, SETTLED)},
-            "The best validation was exact match 70.20 % at step 300 of 400, and the model no longer got better.",
+            "The best validation was exact match 70.20 % at step 300 of 400, and the model had stopped improving.",
             "Next: more training data.",
         ),
         (
             {"records": history(FALLING, [(1.0, 40.0), (0.1, 99.0), (0.01, 99.9)])},
             "The best validation was exact match 99.90 % at step 300 of 400, which leaves little to gain.",
-            "Next: see whether it holds on data of its own, with regard evaluate.",
+            "Next: confirm it on held-out test data with regard evaluate.",
         ),
         (
             {"records": history([6.5, 6.4, 6.4, 6.4], DEAD, every=1000)},
-            "The best validation was exact match 0.00 % at step 4,000 of 4,000, and next to nothing was learnt: the "
+            "The best validation was exact match 0.00 % at step 4,000 of 4,000, and almost nothing was learnt: the "
             "validation loss was 6.4000 at first and 6.3700 at best.",
             "Next: a lower learning rate, --set training.learning_rate=0.0003.",
         ),
         (
             {"records": history([6.5, 6.4, 6.4, 6.4], DEAD, every=10), "warmup": 300},
-            "The best validation was exact match 0.00 % at step 40 of 40, and next to nothing was learnt: the "
+            "The best validation was exact match 0.00 % at step 40 of 40, and almost nothing was learnt: the "
             "validation loss was 6.4000 at first and 6.3700 at best.",
             "Next: go on for longer, --resume --epochs 40.",
         ),
@@ -149,12 +149,12 @@ FALLING = [3.0, 2.0, 1.0, 0.5]
         ),
         (
             {"records": history(FALLING, RISING, metric="bleu"), "metric": "loss"},
-            "The best validation was loss 1.0000 at step 400 of 400, and the model was still getting better.",
+            "The best validation was loss 1.0000 at step 400 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --epochs 40.",
         ),
         (
             {"records": history(FALLING, [(2.0, 0.2), (1.0, 0.9), (1.5, 0.97)], metric="ap"), "metric": "ap"},
-            "The best validation was AP 0.970 at step 300 of 400, and the model was still getting better.",
+            "The best validation was AP 0.970 at step 300 of 400, and the model was still improving.",
             "Next: go on for longer, --resume --epochs 40.",
         ),
         (

@@ -199,7 +199,7 @@ def system(survey: Survey, device: str) -> tuple[str, str]:
         return RECURRENT, f"{survey.pairs:,} pairs of sentences are few for a Transformer"
     if survey.pairs < MANY:
         return TRANSFORMER, f"{survey.pairs:,} pairs of sentences: a small Transformer with much dropout"
-    return BASE, f"{survey.pairs:,} pairs of sentences bear a Transformer of the usual size"
+    return BASE, f"{survey.pairs:,} pairs of sentences are enough for a full-size Transformer"
 
 
 def tokenizer(plan: Plan) -> None:
@@ -221,7 +221,7 @@ def tokenizer(plan: Plan) -> None:
     elif not plan.based:
         plan.choose("sentences: frequent words stay whole, rare ones are cut into pieces", tokenizer__kind="bpe")
     if not plan.config.tokenizer.target_kind and survey.paired:
-        plan.choose("what both sides have in common is the same token", tokenizer__joint=True)
+        plan.choose("source and target share one vocabulary", tokenizer__joint=True)
     if plan.config.tokenizer.kind in ("bpe", "unigram") and not plan.based:
         letters = survey.target.alphabet + survey.source.alphabet
         most = 8000 if survey.pairs < 500_000 else 32000
@@ -254,7 +254,7 @@ def _with_places(plan: Plan, most: int) -> int:
         places.append(("model.attention.longest", model.attention.longest))
     for name, count in (one for one in places if one[1] <= most):
         if plan.is_open(name):
-            plan.choose("a place for each token and for the end mark", **{name.replace(".", "__"): most + 1})
+            plan.choose("a position for each token and the end mark", **{name.replace(".", "__"): most + 1})
         else:
             most = max(1, count - 1)
     return most
@@ -287,16 +287,16 @@ def network(plan: Plan) -> None:
             model__dropout=0.5,
         )
     else:
-        plan.choose("a corpus of this size is learnt by heart otherwise", model__dropout=0.3)
+        plan.choose("without dropout, a corpus of this size is memorised", model__dropout=0.3)
 
 
 def _transformer(plan: Plan) -> None:
     if plan.config.model.tie == "all" and not plan.config.tokenizer.joint:
         plan.choose("two vocabularies cannot share one table", model__tie="output")
     if plan.strings:
-        plan.choose("in short strings distances count more than places", model__positions="rotary")
+        plan.choose("relative positions suit short strings", model__positions="rotary")
         plan.choose(
-            "four times as many units between looks as in them",
+            "feed-forward layers four times as wide as the model",
             model__encoder__feed_forward=1024,
             model__decoder__feed_forward=1024,
         )
@@ -318,16 +318,20 @@ def optimisation(plan: Plan) -> None:
     if plan.survey.pairs >= MANY and plan.transformer:
         most = 25_000
     size = max(min(most, plan.tokens // 20), FEWEST_TOKENS)
-    reason = "what the system was measured with" if size >= most else "a twentieth of the corpus, at least 500 tokens"
+    reason = (
+        "the batch size that the preset was tuned with"
+        if size >= most
+        else "a twentieth of the corpus, at least 500 tokens"
+    )
     plan.choose(reason, training__batch_tokens=size, training__accumulate=1)
     rate = {False: 2e-3, True: 1.5e-3 if plan.strings else 2e-3}[plan.transformer]
     if plan.survey.pairs >= MANY:
         rate = 7e-4
     if plan.config.started_from:
         rate = plan.config.training.learning_rate / 3
-    plan.choose("rises, then falls to zero at the last step", training__schedule="cosine", training__learning_rate=rate)
-    plan.choose("keeps a model from being too sure of itself", training__label_smoothing=0.1)
-    plan.choose("follows gradients that change fast", training__beta2=0.98)
+    plan.choose("warm-up, then cosine decay to zero", training__schedule="cosine", training__learning_rate=rate)
+    plan.choose("keeps the model from becoming overconfident", training__label_smoothing=0.1)
+    plan.choose("adapts faster to changing gradients", training__beta2=0.98)
     small = plan.transformer and not plan.strings and plan.tokens < 3_000_000 and plan.survey.paired
     if small and plan.config.model.dropout > 0 and plan.config.training.teacher_forcing >= 1:
         plan.choose("two passes with different dropout should agree: +0.7 BLEU on small corpora", training__r_drop=3.0)
@@ -396,10 +400,10 @@ def budget(plan: Plan) -> None:
             max(5, round(0.05 * steps * settings.batch_tokens * settings.accumulate / work)),
         )
         plan.choose(
-            f"{count} validations, which take a tenth of the time or so",
+            f"{count} validations, about a tenth of the time",
             training__validate_every=max(1, steps // count),
         )
-        plan.choose("early stopping: after half of all validations", training__patience=max(3, count // 2))
+        plan.choose("early stopping after this many without improvement", training__patience=max(3, count // 2))
     plan.choose(
         "the mean of the last five checkpoints is better than the last",
         training__average="last",
@@ -428,13 +432,13 @@ def _batches(plan: Plan) -> float:
 def deciding(plan: Plan) -> None:
     """Choose the metric that tells which model is best: BLEU of one-word targets is 0 at every step."""
     if not plan.survey.paired or plan.config.model.encoder.kind == "none":
-        plan.choose("a language model translates nothing", training__metric="loss")
+        plan.choose("a language model has no translations to score", training__metric="loss")
     elif plan.strings:
         plan.choose("a string is right or wrong", training__metric="exact")
     elif plan.survey.target.words < 4:
         plan.choose("targets of fewer than four words have no BLEU", training__metric="chrf")
     else:
-        plan.choose("sentences: what papers compare", training__metric="bleu")
+        plan.choose("sentences: the metric that papers report", training__metric="bleu")
 
 
 def search(plan: Plan) -> None:

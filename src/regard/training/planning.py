@@ -40,7 +40,7 @@ def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None)
     )
     _check_lengths(plan)
     if kept and not first.data.held_out:
-        reason = f"no validation corpus was given: so many of {found.sources:,} sources are taken for it"
+        reason = f"no validation corpus was given: this many of the {found.sources:,} sources are held out"
         plan.choices.insert(0, Choice("data.held_out", kept, reason))
     plan.notice = glance(corpus)
     return plan
@@ -81,7 +81,7 @@ def told(plan: Plan) -> list[str]:
         return notice
     lines = [
         *notice,
-        f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset go before it.)",
+        f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset override it.)",
     ]
     for choices in grouped(plan.choices):
         settings = ", ".join(f"{choice.name}={shown(choice.value)}" for choice in choices)

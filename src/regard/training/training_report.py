@@ -29,7 +29,7 @@ UNLEARNT, NOTHING = 0.9, 0.05
 MOST_DROPOUT = 0.4
 """With more dropout than this, more data help rather than more dropout."""
 FEW = 100
-"""Steps after which nobody can expect anything."""
+"""Fewer steps than this cannot be expected to teach anything."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def diagnose(records: Sequence[Record], config: Config, end: str) -> Diagnosis:
     if not history.validations:
         return Diagnosis(
             "unvalidated",
-            f"There was no validation, so nobody can tell how good the model is on other data{_training(history)}.",
+            f"There was no validation, so the quality on unseen data is unknown{_training(history)}.",
             "Next: give data that is not trained on, --valid CORPUS.",
         )
     state = _state(history, config.training, end)
@@ -154,19 +154,19 @@ def _how(state: str, history: History) -> str:
         )
     by_loss = history.goes_by_loss and history.metric != "loss"
     return {
-        "once": "the only one, so nobody can tell whether the model was still getting better",
+        "once": "the only one, so whether the model was still improving is unknown",
         "solved": "which leaves little to gain",
-        "unlearnt": "and next to nothing was learnt: the validation loss was "
+        "unlearnt": "and almost nothing was learnt: the validation loss was "
         f"{history.validations[0].loss:.4f} at first and {lowest.loss:.4f} at best",
-        "improving": f"and the {'validation loss was still falling' if by_loss else 'model was still getting better'}",
-        "flat": "and the model no longer got better",
+        "improving": f"and the {'validation loss was still falling' if by_loss else 'model was still improving'}",
+        "flat": "and the model had stopped improving",
     }[state]
 
 
 def _next(state: str, history: History, config: Config, end: str) -> str:
     settings, steps = config.training, history.steps
     if state == "solved":
-        return "see whether it holds on data of its own, with regard evaluate"
+        return "confirm it on held-out test data with regard evaluate"
     if state == "improving":
         return _longer(settings, history, end)
     if state == "overfitting":
@@ -188,12 +188,12 @@ def _longer(settings: TrainingConfig, history: History, end: str) -> str:
     if end == "minutes":
         return f"go on for longer, --resume --minutes {2 * settings.minutes:g}"
     if end == "patience":
-        return f"be more patient, --resume --set training.patience={2 * settings.patience}"
+        return f"raise the patience, --resume --set training.patience={2 * settings.patience}"
     limit = f"--epochs {2 * settings.epochs}"
     if end == "steps":
         limit = f"--steps {2 * history.steps}" + (f" {limit}" if 2 * history.epoch > settings.epochs else "")
     if goes_by_the_end(settings):
-        return f"train anew for longer, {limit}"
+        return f"train again for longer, {limit}"
     return f"go on for longer, --resume {limit}"
 
 
