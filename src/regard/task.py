@@ -118,6 +118,8 @@ class EvaluationRequest:
     to: str | None = None
     group: bool = False
     reverse_model: Path | None = None
+    model: str = "the model"
+    """What it is called in messages."""
 
 
 class Task(ABC):
@@ -197,8 +199,8 @@ class Task(ABC):
     """The options of `regard evaluate` that not all tasks have and that mean something here, as they are typed."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
-        """Score a model on a corpus."""
+    def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
+        """Score on a corpus what `load` has opened."""
 
     # -- comparison: what `regard compare` scores and shows (see regard.compare.scoring) -------------------------------
 

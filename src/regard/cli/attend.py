@@ -17,10 +17,10 @@ from regard.cli.options import (
     To,
     With,
     check_at_least,
-    leave_out,
     wants_color,
 )
 from regard.errors import ConfigError, DataError
+from regard.task_table import leave_out
 
 
 def attend(

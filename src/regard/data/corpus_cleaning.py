@@ -11,6 +11,7 @@ from typing import IO, NamedTuple
 from regard.data.corpus import Corpus, Files
 from regard.data.corpus_checks import Checked, Options, check
 from regard.data.pair import Pair, record, row
+from regard.data.raw_lines import BLANK, Entry
 from regard.errors import ConfigError, DataError
 
 _TABLES, _RECORDS, _TEXTS = (".tsv",), (".jsonl", ".ndjson"), (".txt",)

@@ -85,6 +85,11 @@ class Translator:
         return cls(*open_folders([Path(each) for each in folders], device))
 
     @property
+    def task(self) -> str:
+        """What the model does: translation, or language_modelling where there is no source to read."""
+        return "translation" if self.model.reads else "language_modelling"
+
+    @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device

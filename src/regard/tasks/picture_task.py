@@ -69,9 +69,8 @@ class PictureTask(Task):
         size, plain = max(config.model.image.size, 1), config.data.plain_captions
         return open_pictures(parts, split, pixels=size, plain=plain, needed=needed_by(config.model))
 
-    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
+    def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
         """Score what is made of pictures."""
-        reader = self.load(folder, asked.device)
         return self.score(reader, self.open_pictures(asked.parts, asked.split, reader.config), asked)
 
     @abstractmethod

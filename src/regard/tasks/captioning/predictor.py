@@ -53,6 +53,8 @@ class PictureCaption:
 class CaptionPredictor:
     """A captioner that is ready to be used. It changes nothing in it, and gives the same for the same."""
 
+    task = "captioning"
+
     def __init__(self, model: Captioner, tokenizers: Tokenizers, config: Config) -> None:
         self.model, self.tokenizers, self.config, self.options = model, tokenizers, config, config.decoding
 

@@ -35,6 +35,8 @@ class QueryAttention(NamedTuple):
 class DetectionPredictor:
     """A detector that is ready to be used."""
 
+    task = "detection"
+
     def __init__(self, model: Detector, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 

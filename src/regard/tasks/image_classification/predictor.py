@@ -28,6 +28,8 @@ class Guess(NamedTuple):
 class ImageClassPredictor:
     """A classifier that is ready to be used."""
 
+    task = "image_classification"
+
     def __init__(self, model: Classifier, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 

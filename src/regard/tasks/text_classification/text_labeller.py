@@ -58,6 +58,8 @@ class Labelled:
 class TextLabeller:
     """A text classifier that is ready to be used."""
 
+    task = "text_classification"
+
     def __init__(self, model: TextClassifier, tokenizers: Tokenizers, config: Config) -> None:
         self.model, self.tokenizers, self.config = model, tokenizers, config
         self.classes = classes_of(tokenizers)

@@ -100,11 +100,11 @@ class Translation(Task):
 
         return Translator.load(folder, device)
 
-    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
+    def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
         """Score translations of a corpus."""
-        from regard.tasks.translation.evaluation import evaluate_folder
+        from regard.tasks.translation.evaluation import evaluate_as_asked
 
-        return evaluate_folder(folder, asked)
+        return evaluate_as_asked(reader, asked)
 
     def open_test(self, test: Any, config: Config) -> Any:
         """Open the corpus as texts."""

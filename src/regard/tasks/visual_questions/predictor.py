@@ -68,6 +68,8 @@ class QuestionAnswer:
 class AnswerPredictor:
     """A model that answers questions, ready to be used."""
 
+    task = "visual_questions"
+
     def __init__(self, model: Answerer, words: QuestionVocabulary, config: Config) -> None:
         self.model, self.words, self.config = model, words, config
 
