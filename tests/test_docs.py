@@ -34,7 +34,7 @@ FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<content>.*?)^```$", re.MULTILINE
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img[^>]*src=\"([^\"]+)\"")
 RUN = re.compile(
-    r"(?P<kept><!-- not run: [^>]*-->\n)?^```python\n(?P<code>.*?)^```\n```text\n(?P<output>.*?)^```$",
+    r"(?P<kept><!-- not run: [^>]*-->\n)?^```python\n(?P<code>(?:(?!```)[^\n]*\n)*)^```\n```text\n(?P<output>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 """A block with its output. What needs a trained model is told by a comment before it, and only compiled."""
@@ -272,17 +272,17 @@ def test_the_table_of_settings_is_current():
 
 
 def walk(text: str, name: str = "a page") -> Iterator[tuple[str, str, str]]:
-    """Run all blocks in order, in one namespace; yield the code, the output shown, and the output it has."""
+    """Run all blocks in order, in one namespace and one empty folder; yield the code, the output shown, and the output it has."""
     import torch
 
     namespace: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
         for match in RUN.finditer(text):
             if match["kept"]:
                 yield match["code"], match["output"], match["output"]
                 continue
             printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
+            with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
                 exec(compile(match["code"], name, "exec"), namespace)
             yield match["code"], match["output"], printed.getvalue()
 

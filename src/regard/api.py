@@ -146,7 +146,7 @@ def evaluate(
     symmetrise: str | None = None,
     beam: int | None = None,
     batch: int | None = None,
-    settings: Sequence[str] = (),
+    settings: Settings = (),
     device: str = "auto",
 ) -> "Report":
     """Score a model on a corpus, as `regard evaluate` does: `report["BLEU"].value`, `print(report)`.
@@ -157,7 +157,7 @@ def evaluate(
 
     `ensemble` names the folders of models that translate together with it (`--with`). How attention is read off as a
     word alignment is said by `layer`, `head`, `shift`, `posterior`, `reverse_model` and `symmetrise`. `settings` are
-    those of the search, as NAME=VALUE. An option that means nothing for the model's task is refused.
+    those of the search (`decoding.…`), as for `train`. An option that means nothing for the model's task is refused.
     """
     from regard.data.corpus_arguments import check_split, corpus_parts
     from regard.evaluation.alignment_error_rate import alignment_reading
@@ -188,7 +188,7 @@ def evaluate(
             device,
             beam=beam,
             batch_size=batch,
-            changes=settings,
+            changes=_assignments(settings),
             reading=reading,
             ensemble=[Path(each) for each in ensemble],
             to=to,
@@ -209,6 +209,14 @@ def evaluate(
 
 def _text(given: StrPath | None) -> str | None:
     return None if given is None else str(given)
+
+
+def _assignments(settings: Settings) -> list[str]:
+    from regard.config_io import toml_value
+
+    if not isinstance(settings, Mapping):
+        return [*settings]
+    return [f"{name}={toml_value(value)}" for name, value in settings.items()]
 
 
 def _path(given: StrPath | None) -> Path | None:

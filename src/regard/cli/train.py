@@ -88,7 +88,7 @@ def train(
     regard train --preset carion2020-small --data scenes --out models/find
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     options: dict[str, Any] = {
-        "data": data or [],
+        "data": data,
         "source": source,
         "target": target,
         "alignment": alignment,

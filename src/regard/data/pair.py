@@ -46,6 +46,11 @@ class Pair:
         return Pair(self.target, self.source, None if self.alignment is None else self.alignment.reversed())
 
 
+def as_pair(given: Pair | tuple[str, str]) -> Pair:
+    """Make a pair of two texts."""
+    return given if isinstance(given, Pair) else Pair(*given)
+
+
 def record(pair: Pair) -> str:
     """Write a pair as an object of JSON."""
     alignment = {} if pair.alignment is None else {"alignment": str(pair.alignment)}

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import ModelConfig
+from regard.config import ImageConfig, ModelConfig
 from regard.data.builtin_corpora import pictured
-from regard.errors import DataError, did_you_mean
+from regard.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from regard.data.scene_painting_workers import Painters
@@ -60,6 +60,8 @@ _HOLDERS: Final = {
 
 
 T = TypeVar("T")
+PictureInput: TypeAlias = NDArray[Any] | str | Path | Sequence[str | Path]
+"""Files of images, or arrays of what a model reads: pixels, or features of regions."""
 Skip = Callable[[DataError], None]
 """Is told why a picture is left out."""
 
@@ -364,6 +366,18 @@ def read_files(
     _, inside = read_each(map(str, given), _files_in, skip)
     names, found = read_each((name for some in inside for name in some), partial(read_image, pixels=pixels), skip)
     return names, in_channels(np.stack(found) if found else np.zeros((0, pixels, pixels, 3), np.uint8), channels)
+
+
+def as_read(pictures: PictureInput, image: ImageConfig) -> NDArray[Any]:
+    """Read image files, and all images of folders, as a model reads them; arrays are what it reads already."""
+    if isinstance(pictures, np.ndarray):
+        return pictures
+    if image.kind == "regions":
+        raise ConfigError(
+            "This model reads features of regions that another network made, and no pixels: give an array of them, "
+            "pictures × regions × features."
+        )
+    return read_files([pictures] if isinstance(pictures, str | Path) else pictures, image.size, image.channels)[1]
 
 
 def read_each(names: Iterable[str], read: Callable[[str], T], skip: Skip | None = None) -> tuple[list[str], list[T]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
-from regard.data.pair import Pair
+from regard.data.pair import Pair, as_pair
 from regard.data.special_tokens import BOS, EOS, PAD, UNK
 from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
@@ -315,19 +315,22 @@ class Translator:
                 yield on_one_line(translation)
 
     def score(
-        self, pairs: Iterable[Pair], batch_size: int | None = None, options: DecodingConfig | None = None
+        self,
+        pairs: Iterable[Pair | tuple[str, str]],
+        batch_size: int | None = None,
+        options: DecodingConfig | None = None,
     ) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end mark last, given those before it.
 
         `options`, the model's own unless given, say how several models are averaged.
         """
-        sources, targets = self._encode_pairs(list(pairs))
+        sources, targets = self._encode_pairs([*map(as_pair, pairs)])
         forced = self._force(sources, targets, batch_size, partial(force, look=False), options)
         return [log_probs for log_probs, _ in forced]
 
     def align(
         self,
-        pairs: Iterable[Pair],
+        pairs: Iterable[Pair | tuple[str, str]],
         batch_size: int | None = None,
         posterior: bool = False,
         options: DecodingConfig | None = None,
@@ -338,7 +341,7 @@ class Translator:
         tells the token. That takes a step more for each place of the source.
         """
         self.check_source()
-        sources, targets = self._encode_pairs(list(pairs))
+        sources, targets = self._encode_pairs([*map(as_pair, pairs)])
         run = explain if posterior else partial(force, look=True)
         forced = self._force(sources, targets, batch_size, run, options)
         written = (Hypothesis(target, sum(one[0]), *one) for target, one in zip(targets, forced, strict=True))

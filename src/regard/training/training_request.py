@@ -28,7 +28,7 @@ class TrainingRequest:
     """The options of `regard train`, by their names; `start_from` is --from, `settings` are those of --set."""
 
     out: Path
-    data: Sequence[str] = ()
+    data: Sequence[str] | None = None
     source: str | None = None
     target: str | None = None
     alignment: str | None = None
@@ -88,7 +88,7 @@ def resolve(request: TrainingRequest, check_folder: bool = True) -> Resolved:
 
 def _given(request: TrainingRequest) -> dict[str, Any]:
     """Return the settings that options of their own stand for."""
-    parts, mixed = training_parts([*request.data], request.source, request.target, request.alignment)
+    parts, mixed = training_parts([*(request.data or ())], request.source, request.target, request.alignment)
     valid = corpus_parts(request.valid, request.valid_source, request.valid_target, "valid")
     named = {
         **({"data.train": list(parts), "data.mixed": list(mixed)} if parts or mixed else {}),

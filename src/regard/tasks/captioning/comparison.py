@@ -5,13 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from regard.compare.scoring import Example, Tested
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
-from regard.data.pictures import Pictures
+from regard.data.pictures import PictureInput, Pictures
 from regard.tasks.captioning.evaluation import evaluate_captions
 from regard.tasks.captioning.predictor import CaptionPredictor, PictureCaption
 from regard.tasks.picture_task import numbers_in
@@ -26,7 +24,7 @@ class TimedPredictor(CaptionPredictor):
 
     seconds = 0.0
 
-    def caption(self, pictures: NDArray[Any], **options: Any) -> list[PictureCaption]:
+    def caption(self, pictures: PictureInput, **options: Any) -> list[PictureCaption]:
         """Describe, and add the time that it took."""
         began = time.perf_counter()
         found = super().caption(pictures, **options)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import Config, DecodingConfig
+from regard.data.pictures import PictureInput, as_read
 from regard.data.special_tokens import BOS, EOS
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
@@ -70,7 +71,7 @@ class CaptionPredictor:
 
     def caption(
         self,
-        pictures: NDArray[Any],
+        pictures: PictureInput,
         *,
         beam: int | None = None,
         n_best: int = 1,
@@ -79,12 +80,12 @@ class CaptionPredictor:
         batch_size: int | None = None,
         look: bool = True,
     ) -> list[PictureCaption]:
-        """Describe pictures: pixels B×h×w×C, or features of regions B×S×D; one result for each, in order.
+        """Describe pictures: files, pixels B×h×w×C, or features of regions B×S×D; one result for each, in order.
 
         `options` are the model's own unless given, `beam` goes before both. Without `look`, traces are empty, which
         takes less time.
         """
-        options = options or self.options
+        pictures, options = self._as_read(pictures), options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
         if options.keep:
@@ -134,6 +135,10 @@ class CaptionPredictor:
             every = iter([PictureCaption(self._translation([one], read, True), pictured.grid) for one in written])
             found += [[next(every) for _ in said] for said in some]
         return found
+
+    def _as_read(self, pictures: PictureInput) -> NDArray[Any]:
+        assert self.config.model.image is not None
+        return as_read(pictures, self.config.model.image)
 
     def _see(self, pictures: NDArray[Any]) -> EncodedImage:
         """Read pictures; nobody asks where the encoder looks."""

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from regard.compare.scoring import Example, Tested
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
-from regard.data.pictures import Pictures
+from regard.data.pictures import PictureInput, Pictures
 from regard.errors import ModelError
 from regard.tasks.image_classification.evaluation import evaluate_classes
 from regard.tasks.image_classification.predictor import ImageClassPredictor
@@ -28,7 +27,7 @@ class TimedPredictor(ImageClassPredictor):
 
     seconds = 0.0
 
-    def log_probs(self, pictures: NDArray[Any], batch_size: int | None = None) -> NDArray[np.float32]:
+    def log_probs(self, pictures: PictureInput, batch_size: int | None = None) -> NDArray[np.float32]:
         """Classify, and add the time that it took."""
         began = time.perf_counter()
         found = super().log_probs(pictures, batch_size)

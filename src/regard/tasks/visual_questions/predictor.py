@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.config import Config
+from regard.data.pictures import PictureInput, as_read
 from regard.data.question_vocabulary import QuestionVocabulary
 from regard.errors import DataError
 from regard.models.inference_mode import inference_mode
@@ -85,17 +84,19 @@ class AnswerPredictor:
 
     def answer(
         self,
-        pictures: NDArray[Any],
+        pictures: PictureInput,
         questions: Sequence[Sequence[str]],
         *,
         top: int = 3,
         look: bool = False,
         batch_size: int | None = None,
     ) -> list[list[QuestionAnswer]]:
-        """Answer the questions about each picture: pixels B×h×w×C, or features of regions B×S×D.
+        """Answer the questions about each picture: a file, pixels h×w×C, or features of regions S×D.
 
         A word that training never saw is refused. Without `look` there are no weights, which takes less time.
         """
+        assert self.config.model.image is not None
+        pictures = as_read(pictures, self.config.model.image)
         if len(pictures) != len(questions):
             raise DataError(f"There are {len(pictures)} pictures and questions about {len(questions)}.")
         for question in (one for some in questions for one in some):
