@@ -272,7 +272,7 @@ def test_the_table_of_settings_is_current():
 
 
 def walk(text: str, name: str = "a page") -> Iterator[tuple[str, str, str]]:
-    """Run all blocks in order, in one namespace and one empty folder; yield the code, the output shown, and the output it has."""
+    """Run all blocks in order, in one namespace and one folder; yield the code, the output shown, and the true one."""
     import torch
 
     namespace: dict[str, Any] = {}
@@ -377,8 +377,9 @@ def test_the_reference_has_the_public_interface_and_every_http_path(generated):
     from regard.serve.app import make_app
 
     python = generated["reference/python.md"]
-    for name in getattr(regard, "__all__", ["load"]):
-        assert f"::: regard.{name}\n" in python or name in ("__version__", "attention")
+    assert set(re.findall(r"^::: regard\.(\w+)$", python, re.MULTILINE)) == {*regard.__all__} - {"attention"}
+    listed = set(re.findall(r"^::: regard\.attention\.(\w+)$", python, re.MULTILINE))
+    assert all(name in listed or f"`{name}`" in python for name in regard.attention.__all__)
     for path, methods in make_app([]).openapi()["paths"].items():
         assert all(f"## {method.upper()} {path}\n" in generated["reference/http.md"] for method in methods)
 
