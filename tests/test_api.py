@@ -141,6 +141,10 @@ def test_settings_by_name_and_as_typed_make_the_same_model(tmp_path, capsys):
 def test_a_run_that_is_refused_leaves_no_files(tmp_path):
     with pytest.raises(regard.ConfigError, match=r"^Unknown setting 'model\.droput'\. Did you mean 'model\.dropout'\?"):
         regard.train(PAIRS, valid=PAIRS, out=tmp_path / "m", settings={"model.droput": 0.1}, **QUICK)
+    with pytest.raises(regard.DataError, match=r"^valid has 'b', which is no pair: "):
+        regard.train(PAIRS, valid=iter(["b"]), out=tmp_path / "m", **QUICK)
+    with pytest.raises(regard.DataError, match=r"^valid is one corpus: several that are to be one go into one file\.$"):
+        regard.train(PAIRS, valid=["a.tsv", "b.tsv"], out=tmp_path / "m", **QUICK)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -46,7 +46,7 @@ def load(*folders: StrPath, device: str = "cpu") -> Any:
 
 
 def train(
-    data: StrPath | Sequence[str] | Pairs | None = None,
+    data: StrPath | Sequence[StrPath] | Pairs | None = None,
     *,
     out: StrPath,
     source: StrPath | None = None,
@@ -261,30 +261,43 @@ def _pairs_beside(
     from regard.training.resume import check_target
 
     named: dict[str, Sequence[str]] = {}
-    before: dict[Path, bytes | None] = {}
-    config = _content(folder / CONFIG)
+    written: dict[Path, bytes] = {}
     for part, given in corpora.items():
-        if given is None or isinstance(given, str | Path):
-            named[part] = () if given is None else (str(given),)
-            continue
-        items = list(given)
-        if items and all(isinstance(one, str | Path) for one in items):
-            named[part] = [str(one) for one in items]
-            continue
-        lines, file = _lines("data" if part == "train" else part, items), Path(f"{folder}.{part}.jsonl")
+        names = _names(given)
+        if names is None:
+            file = Path(f"{folder}.{part}.jsonl")
+            written[file] = _lines("data" if part == "train" else part, given)
+            names = [str(file)]
+        named[part] = names
+    if len(named["valid"]) > 1:
+        raise DataError("valid is one corpus: several that are to be one go into one file.")
+    before, config = {file: _content(file) for file in written}, _content(folder / CONFIG)
+    if written:
         check_target(folder, resume, overwrite)
-        named[part], before[file] = [str(file)], _content(file)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    for file, lines in written.items():
         if resume and before[file] not in (None, lines):
             raise TrainingError(f"{file} has other pairs than were given, and the run began with it: give the same.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, lines)
     try:
+        for file, lines in written.items():
+            write_atomically(file, lines)
         yield named
     except BaseException:
         if _content(folder / CONFIG) == config:
             for file, content in before.items():
-                file.unlink() if content is None else write_atomically(file, content)
+                if content is None:
+                    file.unlink(missing_ok=True)
+                else:
+                    write_atomically(file, content)
         raise
+
+
+def _names(given: Any) -> Sequence[str] | None:
+    """Return the names of corpora; None for pairs."""
+    if given is None or isinstance(given, str | Path):
+        return [] if given is None else [str(given)]
+    named = isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str | Path) for one in given)
+    return [str(one) for one in given] if named else None
 
 
 def _content(file: Path) -> bytes | None:
