@@ -218,17 +218,13 @@ def python() -> str:
     import regard
 
     text = (
-        "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. Everything "
-        "else may be imported, but may change in any release. Errors that a caller can mend are "
-        "`regard.errors.RegardError`.\n"
+        "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. It changes only "
+        "with a note in the [changelog](../../CHANGELOG.md). Everything else is private: it may be imported, but may "
+        "change in any release. [How to use it](../how-to/use-from-python.md).\n"
     )
-    text += _documented("regard", getattr(regard, "__all__", OPEN))
+    text += _documented("regard", regard.__all__)
     text += _documented("regard.attention", importlib.import_module("regard.attention").__all__, "Attention: ")
     return f"{text}\n{NOTE}"
-
-
-OPEN = ("load",)
-"""What is public where the package does not say."""
 
 
 def _documented(module: str, names: Iterable[str], before: str = "") -> str:
@@ -236,11 +232,13 @@ def _documented(module: str, names: Iterable[str], before: str = "") -> str:
     shown = [name for name in names if name[0] != "_" and not inspect.ismodule(getattr(found, name))]
     functions = [name for name in shown if inspect.isfunction(getattr(found, name))]
     classes = [name for name in shown if inspect.isclass(getattr(found, name))]
+    errors = [name for name in classes if issubclass(getattr(found, name), Exception)]
+    classes = [name for name in classes if name not in errors]
     text = ""
-    for heading, some in (("functions", functions), ("classes", classes)):
+    for heading, some in (("functions", functions), ("classes", classes), ("exceptions", errors)):
         text += f"\n## {f'{before}{heading}'.capitalize()}\n" if some else ""
         text += "".join(f"\n::: {module}.{name}\n" for name in some)
-    others = [name for name in shown if name not in functions and name not in classes]
+    others = [name for name in shown if name not in (*functions, *classes, *errors)]
     return text + (f"\nRegistries: {', '.join(_code(name) for name in others)}.\n" if others else "")
 
 

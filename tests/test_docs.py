@@ -34,7 +34,7 @@ FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<content>.*?)^```$", re.MULTILINE
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img[^>]*src=\"([^\"]+)\"")
 RUN = re.compile(
-    r"(?P<kept><!-- not run: [^>]*-->\n)?^```python\n(?P<code>.*?)^```\n```text\n(?P<output>.*?)^```$",
+    r"(?P<kept><!-- not run: [^>]*-->\n)?^```python\n(?P<code>(?:(?!```)[^\n]*\n)*)^```\n```text\n(?P<output>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 """A block with its output. What needs a trained model is told by a comment before it, and only compiled."""
@@ -272,17 +272,17 @@ def test_the_table_of_settings_is_current():
 
 
 def walk(text: str, name: str = "a page") -> Iterator[tuple[str, str, str]]:
-    """Run all blocks in order, in one namespace; yield the code, the output shown, and the output it has."""
+    """Run all blocks in order, in one namespace and one folder; yield the code, the output shown, and the true one."""
     import torch
 
     namespace: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
         for match in RUN.finditer(text):
             if match["kept"]:
                 yield match["code"], match["output"], match["output"]
                 continue
             printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
+            with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
                 exec(compile(match["code"], name, "exec"), namespace)
             yield match["code"], match["output"], printed.getvalue()
 
@@ -377,8 +377,9 @@ def test_the_reference_has_the_public_interface_and_every_http_path(generated):
     from regard.serve.app import make_app
 
     python = generated["reference/python.md"]
-    for name in getattr(regard, "__all__", ["load"]):
-        assert f"::: regard.{name}\n" in python or name in ("__version__", "attention")
+    assert set(re.findall(r"^::: regard\.(\w+)$", python, re.MULTILINE)) == {*regard.__all__} - {"attention"}
+    listed = set(re.findall(r"^::: regard\.attention\.(\w+)$", python, re.MULTILINE))
+    assert all(name in listed or f"`{name}`" in python for name in regard.attention.__all__)
     for path, methods in make_app([]).openapi()["paths"].items():
         assert all(f"## {method.upper()} {path}\n" in generated["reference/http.md"] for method in methods)
 

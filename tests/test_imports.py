@@ -5,11 +5,13 @@ import functools
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import regard
+from regard.task_table import TASKS
 
 ROOT = Path(regard.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -85,14 +87,91 @@ def test_the_tree_on_the_page_has_every_folder_at_the_top_and_none_that_is_not_t
     assert {path.parent.name for path in ROOT.glob("*/__init__.py")} <= named
 
 
+def is_there(name: str, *places: Path) -> bool:
+    """Say whether a file that is named in prose exists; a name alone is one that tasks' folders have."""
+    if "/" not in name and any(ROOT.glob(f"tasks/*/{name}")):
+        return True
+    return any((place / name).is_file() for place in (ROOT, ROOT.parent, ROOT.parents[1], *places))
+
+
 def test_the_files_that_the_page_names_are_there():
     named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
-    assert {name for name in named if not any((base / name).is_file() for base in (ROOT, ROOT.parents[1]))} == set()
+    assert {name for name in named if not is_there(name)} == set()
     assert len(named) > 20
-    for name, where in re.findall(r"`([\w/]+\.py)`, (?:class )?`([\w.]+)`", PAGE):
+    for name, where in re.findall(r"`([\w/]+\.py)`, (?:class )?`(\w+(?:\.\w+)*)(?<!\.py)`", PAGE):
         assert all(
             re.search(rf"(class|def) {part}\b", (ROOT / name).read_text(encoding="utf-8")) for part in where.split(".")
         )
+
+
+def test_the_page_names_every_file_that_several_tasks_have():
+    tasks = [path for path in (ROOT / "tasks").iterdir() if (path / "task.py").is_file()]
+    assert {path.name for path in tasks} == {entry.name for entry in TASKS}
+    count = Counter(file.name for task in tasks for file in task.glob("*.py"))
+    common = {name for name, number in count.items() if number > 2 and name != "__init__.py"}
+    assert {name for name in common if f"`{name}`" not in PAGE} == set()
+
+
+def test_the_picture_of_the_layers_has_them_in_order():
+    picture = (ARCHITECTURE.parent / "images" / "architecture.svg").read_text(encoding="utf-8")
+    drawn = {
+        name: int(y) for y, name in re.findall(r'<text x="\d+" y="(\d+)" [^>]*font-weight="600"[^>]*>([^<]+)<', picture)
+    }
+    shown = [name for name in ORDER if name != "__main__"]
+    floor = {name for name in drawn if name not in shown}
+    assert {name for name in shown if name not in drawn} == set()
+    assert {part for name in floor for part in name.split(", ")} <= set(FLOOR)
+    heights = [drawn[name] for name in shown]
+    assert heights == sorted(heights, reverse=True)
+    assert all(drawn[name] > max(heights) for name in floor)
+
+
+TEXTS = [
+    path
+    for pattern in ("*.md", "*.toml", "Makefile", "docs/**/*.md", "recipes/**/*.*", "bench/**/*.*", "src/**/*.py")
+    for path in ROOT.parents[1].glob(pattern)
+    if path.suffix in (".md", ".py", ".toml", ".sh", ".yml", "") and path.is_file()
+]
+"""Where modules and files of the package are named in prose."""
+
+
+EXAMPLES = {"src/regard/attention/score/gaussian.py"}
+"""What CONTRIBUTING.md has the reader write."""
+
+
+def dead_names(text: str, folder: Path) -> set[str]:
+    """Find modules, and files of ours, that a text names and that are not there."""
+    modules = {
+        name
+        for name in re.findall(r"(?<![\w./'\"-])regard\.([a-z]\w*(?:\.\w+)*)", text)
+        if name.split(".")[0] in {*ORDER, *FLOOR} and not is_module(f"regard.{name}")
+    }
+    files = set(re.findall(r"`((?:src/regard/)?[a-z]\w*(?:/\w+)+\.(?:py|h|cpp))`", text))
+    return modules | {name for name in files - EXAMPLES if not is_there(name, folder, ROOT / "tasks")}
+
+
+def is_module(name: str) -> bool:
+    """Say whether there is such a module, or such a name in one."""
+    if name in MODULES:
+        return True
+    module, _, part = name.rpartition(".")
+    while module and module not in MODULES:
+        module, _, part = module.rpartition(".")
+    if module == "regard":
+        return False
+    path = ROOT.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return bool(re.search(rf"\b{part}\b", file.read_text(encoding="utf-8")))
+
+
+def test_no_text_names_a_module_or_a_file_that_is_not_there():
+    found = {path.name: dead for path in TEXTS if (dead := dead_names(path.read_text(encoding="utf-8"), path.parent))}
+    assert found == {}
+
+
+def test_a_dead_name_would_be_noticed():
+    gone = "`training/loss.py`, `training/lost.py`, regard.training.loss, regard.training.lost, regard.masks.unmask"
+    assert dead_names(gone, ROOT) == {"training/lost.py", "training.lost", "masks.unmask"}
 
 
 def test_imports_point_one_way():

@@ -1,22 +1,89 @@
 """Sequence-to-sequence models with attention: train them in minutes, see where they look, ship them.
 
 >>> import regard
->>> translator = regard.load("models/mine")
->>> translation = translator.translate(["the red dress"])[0]
+>>> result = regard.train("dates.tsv", valid="dates:200", out="models/dates")
+>>> translator = regard.load("models/dates")
+>>> translation = translator.translate(["the 22nd of august, 1984"])[0]
 >>> translation.attention.save("look.svg")
+>>> print(regard.evaluate(translator, "dates:500"))
+
+What `__all__` and `regard.attention.__all__` name is public, and changes only with a note in the changelog. Everything
+else may change in any release. Importing the package imports no torch: each name is imported when it is first used.
 """
 
-from pathlib import Path
+import importlib
 from typing import TYPE_CHECKING
 
+from regard.errors import ConfigError, DataError, DisplayError, ModelError, RegardError, TrainingError
+
 if TYPE_CHECKING:
+    from regard import attention
+    from regard.api import evaluate, load, train
+    from regard.decoding.translation import Translation
     from regard.decoding.translator import Translator
+    from regard.evaluation.report import Report
+    from regard.tasks.captioning.predictor import CaptionPredictor
+    from regard.tasks.detection.predictor import DetectionPredictor
+    from regard.tasks.image_classification.predictor import ImageClassPredictor
+    from regard.tasks.text_classification.text_labeller import TextLabeller
+    from regard.tasks.visual_questions.predictor import AnswerPredictor
+    from regard.training.train_model import Result as TrainingResult
+    from regard.viz.trace import AttentionTrace
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "AnswerPredictor",
+    "AttentionTrace",
+    "CaptionPredictor",
+    "ConfigError",
+    "DataError",
+    "DetectionPredictor",
+    "DisplayError",
+    "ImageClassPredictor",
+    "ModelError",
+    "RegardError",
+    "Report",
+    "TextLabeller",
+    "TrainingError",
+    "TrainingResult",
+    "Translation",
+    "Translator",
+    "attention",
+    "evaluate",
+    "load",
+    "train",
+]
 
-def load(*folders: str | Path, device: str = "cpu") -> "Translator":
-    """Open a model folder for translating; several with the same vocabularies translate as one, an ensemble."""
-    from regard.decoding.translator import Translator  # torch is imported only where it is needed
+_PLACES = {
+    "AnswerPredictor": "regard.tasks.visual_questions.predictor",
+    "AttentionTrace": "regard.viz.trace",
+    "CaptionPredictor": "regard.tasks.captioning.predictor",
+    "DetectionPredictor": "regard.tasks.detection.predictor",
+    "ImageClassPredictor": "regard.tasks.image_classification.predictor",
+    "Report": "regard.evaluation.report",
+    "TextLabeller": "regard.tasks.text_classification.text_labeller",
+    "TrainingResult": "regard.training.train_model:Result",
+    "Translation": "regard.decoding.translation",
+    "Translator": "regard.decoding.translator",
+    "evaluate": "regard.api",
+    "load": "regard.api",
+    "train": "regard.api",
+}
+"""Where names are that are imported when they are first used."""
 
-    return Translator.load(folders, device)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name."""
+        if name == "attention":
+            return importlib.import_module("regard.attention")
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, _, own = _PLACES[name].partition(":")
+        globals()[name] = found = getattr(importlib.import_module(module), own or name)
+        return found
+
+    def __dir__() -> list[str]:
+        """List what is public."""
+        return sorted({*globals(), *__all__})

@@ -5,6 +5,7 @@ task is imported before it is asked for.
 """
 
 import importlib
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import NamedTuple
 
@@ -71,3 +72,20 @@ def entry_of(model: ModelConfig) -> Entry:
     if all(entry.reads == IMAGE for entry in able):
         raise ConfigError(f"model.task={model.task} is for images, and model.image is none: set model.image.kind.")
     raise ConfigError(f"model.task={model.task} needs a source to read, and model.encoder.kind is none: set it.")
+
+
+def as_options(**given: object) -> dict[str, bool]:
+    """Tell which options were given, by their names on the command line."""
+    names = {"ensemble": "with", "settings": "set"}
+    return {
+        f"--{names.get(name, name).replace('_', '-')}": bool(value) or (value == 0 and value is not False)
+        for name, value in given.items()
+    }
+
+
+def leave_out(given: Mapping[str, object], taken: Iterable[str], model: object, what: str) -> None:
+    """Refuse options that mean nothing for a model's task."""
+    wrong = [name for name, value in given.items() if value and name not in taken]
+    if wrong:
+        *most, last = wrong
+        raise ConfigError(f"Leave out {', '.join(most)}{' and ' if most else ''}{last}: {model} holds {what}.")

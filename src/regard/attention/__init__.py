@@ -1,10 +1,11 @@
 """Attention mechanisms: every score, reach, focus, position encoding and coverage, and their composition."""
 
-from regard.attention import coverage, focus, positions, reach, score
-from regard.attention.attention import Attention, add_extras, join_extras
+from regard.attention import coverage, focus, positions, reach, score  # noqa: F401 (importing them registers parts)
+from regard.attention.attention import Attention
 from regard.attention.base import (
     Attended,
     Carry,
+    Coverage,
     Extras,
     Focus,
     Memory,
@@ -17,27 +18,23 @@ from regard.attention.base import (
     scores,
 )
 from regard.attention.build import build_attention
+from regard.config import AttentionConfig
 
 __all__ = [
     "Attended",
     "Attention",
+    "AttentionConfig",
     "Carry",
+    "Coverage",
     "Extras",
     "Focus",
     "Memory",
     "Reach",
     "Score",
     "Sizes",
-    "add_extras",
     "build_attention",
-    "coverage",
     "coverages",
-    "focus",
     "focuses",
-    "join_extras",
-    "positions",
-    "reach",
     "reaches",
-    "score",
     "scores",
 ]

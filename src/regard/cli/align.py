@@ -17,10 +17,9 @@ from regard.cli.options import (
     Target,
     To,
     With,
-    alignment_reading,
     check_at_least,
-    corpus_parts,
 )
+from regard.data.corpus_arguments import corpus_parts
 from regard.errors import DataError
 
 
@@ -51,6 +50,7 @@ def align(
         raise DataError("There is nothing to align: give --data, or --source and --target.")
     from regard.data.corpus import for_model, open_corpus
     from regard.decoding.translator import Translator
+    from regard.evaluation.alignment_error_rate import alignment_reading
     from regard.evaluation.word_alignment import align as run
 
     reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)

@@ -17,9 +17,8 @@ from regard.cli.options import (
     Target,
     ValidTagged,
     check_at_least,
-    corpus_parts,
-    training_parts,
 )
+from regard.data.corpus_arguments import corpus_parts, training_parts
 from regard.errors import ConfigError, DataError
 
 

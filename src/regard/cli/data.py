@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import check_at_least
+from regard.data.corpus_arguments import check_split
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def data(
         return
     from regard.data.builtin_corpora import corpora
     from regard.data.corpus import open_corpus
-    from regard.data.pair_formats import record, row
+    from regard.data.pair import record, row
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
         parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes
@@ -143,16 +144,6 @@ def _checked(
 
 def _json(found: dict[str, Any]) -> str:
     return json.dumps(found, ensure_ascii=False, indent=2)
-
-
-def check_split(split: str | None, parts: Sequence[str]) -> None:
-    """Refuse a part of what is taken whole."""
-    from regard.data.builtin_corpora import corpora
-    from regard.data.pictures import held_out
-
-    embedded = len(parts) == 1 and parts[0].partition(":")[0] in corpora
-    if split is not None and not embedded and not held_out(parts):
-        raise DataError(f"Leave out --split: {parts[0]} has no parts, as embedded corpora have.")
 
 
 def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json: bool, check: bool) -> None:

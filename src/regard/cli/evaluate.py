@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import regard
 from regard.cli.attention_output import tell_written
-from regard.cli.data import check_split
 from regard.cli.options import (
     Batch,
     Beam,
@@ -25,13 +25,12 @@ from regard.cli.options import (
     Target,
     To,
     With,
-    alignment_reading,
     check_at_least,
     check_target,
-    corpus_parts,
-    leave_out,
 )
+from regard.data.corpus_arguments import corpus_parts
 from regard.errors import DataError
+from regard.task_table import as_options, leave_out
 
 if TYPE_CHECKING:
     from regard.evaluation.report import Report
@@ -86,11 +85,10 @@ def evaluate(
     is scored too. A language model has a perplexity alone.
     """
     check_at_least(1, beam=beam, batch=batch)
-    parts = corpus_parts(data, source, target, alignment=alignment)
-    if not parts:
+    if not corpus_parts(data, source, target, alignment=alignment):
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
     from regard.models.model_folder import open_folder
-    from regard.task import Scoring, task_of
+    from regard.task import task_of
     from regard.viz.picture_files import check_suffix
     from regard.viz.trace import PICTURES
 
@@ -99,38 +97,34 @@ def evaluate(
     for path in (plot, translations):
         if path is not None:
             check_target(path)
-    reading = alignment_reading(layer, head, shift, posterior, reverse_model, symmetrise)
     task = task_of(open_folder(model).model)
-    given = {
-        "--with": with_,
-        "--to": to,
-        "--group": group,
-        "--layer": layer is not None,
-        "--head": head is not None,
-        "--shift": shift,
-        "--posterior": posterior,
-        "--reverse-model": reverse_model,
-        "--beam": beam,
-        "--set": set_,
-        "--plot": plot,
-        "--translations": translations,
+    options: dict[str, Any] = {
+        "ensemble": with_ or [],
+        "to": to,
+        "group": group,
+        "layer": layer,
+        "head": head,
+        "shift": shift,
+        "posterior": posterior,
+        "reverse_model": reverse_model,
+        "symmetrise": symmetrise,
+        "beam": beam,
+        "settings": set_ or [],
     }
+    given = as_options(**options, plot=plot, translations=translations)
     leave_out(given, task.scoring_options, model, task.entry.what)
-    check_split(split, parts)
-    asked = Scoring(
-        parts,
-        split or "test",
-        device,
-        beam=beam,
-        batch_size=batch,
-        changes=set_ or [],
-        reading=reading,
-        ensemble=with_ or [],
-        to=to,
-        group=group,
-        reverse_model=reverse_model,
+    report = regard.evaluate(
+        model,
+        data,
+        source=source,
+        target=target,
+        alignment=alignment,
+        split=split,
+        batch=batch,
+        device=device,
+        **options,
     )
-    _tell(task.evaluate(model, asked), as_json, translations, plot, model.resolve().name)
+    _tell(report, as_json, translations, plot, model.resolve().name)
 
 
 def _tell(

@@ -2,19 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli.completion import decoding_assignments, devices
-from regard.config import Config, DecodingConfig
-from regard.config_io import override
-from regard.errors import ConfigError, DataError, DisplayError
-
-if TYPE_CHECKING:
-    from regard.evaluation.alignment_error_rate import Reading
+from regard.errors import ConfigError, DisplayError
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
 With = Annotated[
@@ -105,61 +99,11 @@ ValidTagged = Annotated[
 ]
 
 
-def corpus_parts(
-    data: str | None, source: str | None, target: str | None, prefix: str = "", alignment: str | None = None
-) -> tuple[str, ...]:
-    """Return what was given as a corpus: one name, or two files and maybe alignments; nothing where nothing was."""
-    dashes = f"--{prefix}-" if prefix else "--"
-    one, two = f"--{prefix or 'data'}", f"{dashes}source and {dashes}target"
-    if data is not None and (source is not None or target is not None):
-        raise DataError(f"Give either {one} or {two}, not both.")
-    if (source is None) != (target is None):
-        raise DataError(f"{two} go together: one of them is missing.")
-    if alignment is not None and source is None:
-        raise DataError(f"{dashes}alignment goes with {two}; with {one} it is the third column.")
-    if data is not None:
-        return (data,)
-    return tuple(part for part in (source, target, alignment) if part is not None)
-
-
-def training_parts(
-    data: list[str] | None, source: str | None, target: str | None, alignment: str | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what was given to train on: one corpus, or several to be mixed as data.mixed has them.
-
-    A file that is there is taken by its whole name where it is given alone, and in a mixture where its name has a *.
-    """
-    given = data or []
-    if len(given) < 2 and not any("*" in one and not os.path.lexists(one) for one in given):
-        parts = corpus_parts(given[0] if given else None, source, target, alignment=alignment)
-        if given and "," in given[0] and not os.path.lexists(given[0]):
-            parts = tuple(part.strip() for part in given[0].split(","))
-        return parts, ()
-    corpus_parts(given[0], source, target, alignment=alignment)  # what does not go together is refused
-    return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
-
-
-def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> DecodingConfig:
-    """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
-    for change in changes or []:
-        if not change.startswith("decoding."):
-            raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
-    return override(Config(decoding=own), [*(changes or [])]).decoding
-
-
 def check_at_least(least: int, **given: int | None) -> None:
     """Raise a ConfigError for a number that is too small; `n_best=0` is told as `--n-best is 0`."""
     for name, number in given.items():
         if number is not None and number < least:
             raise ConfigError(f"--{name.replace('_', '-')} is {number}; it must be at least {least}.")
-
-
-def leave_out(given: Mapping[str, object], taken: Iterable[str], model: Path, what: str) -> None:
-    """Refuse options that mean nothing for a model's task."""
-    wrong = [name for name, value in given.items() if value and name not in taken]
-    if wrong:
-        *most, last = wrong
-        raise ConfigError(f"Leave out {', '.join(most)}{' and ' if most else ''}{last}: {model} holds {what}.")
 
 
 def check_target(path: Path) -> None:
@@ -177,23 +121,3 @@ def wants_color(asked: bool | None) -> bool:
     if asked is not None:
         return asked
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def alignment_reading(
-    layer: int | None,
-    head: int | None,
-    shift: bool,
-    posterior: bool,
-    reverse_model: Path | None,
-    symmetrise: str | None,
-) -> "Reading | None":
-    """Return how alignments are to be read off; None where nothing was said of it."""
-    if symmetrise is not None and reverse_model is None:
-        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
-    if layer is None and head is None and not shift and not posterior and reverse_model is None:
-        return None
-    from regard.evaluation.alignment_error_rate import MERGE, Reading
-    from regard.evaluation.symmetrisation import symmetrisations
-
-    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
-    return Reading(layer, head, shift, symmetrise or MERGE, posterior)

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from regard.training.plan_rules import Plan
 
 
-def show_plan(plan: "Plan | None", as_json: bool, asked: bool) -> None:
+def show_plan(plan: "Plan | None", as_json: bool) -> None:
     """Print a plan as a table or as JSON, with what it takes on this machine."""
-    if not asked:
-        raise ConfigError("--json goes with --plan.")
     if plan is None:
         raise ConfigError(
             "--plan is for a new training from texts: leave it out with --config and --resume, and with pictures."

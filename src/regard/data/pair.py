@@ -1,6 +1,9 @@
-"""What a parallel corpus is made of: pairs of texts, some with a gold word alignment."""
+"""Pairs of texts, some with a gold word alignment, and how a pair is written as a line of TSV or JSONL."""
 
+import json
 from dataclasses import dataclass, field
+
+from regard.errors import DataError
 
 Links = frozenset[tuple[int, int]]
 """Links `(i, j)` from source word i to target word j, counted from 0; words are what white space separates."""
@@ -41,3 +44,22 @@ class Pair:
     def reversed(self) -> "Pair":
         """Turn the pair round: what was the target is to be read."""
         return Pair(self.target, self.source, None if self.alignment is None else self.alignment.reversed())
+
+
+def as_pair(given: Pair | tuple[str, str]) -> Pair:
+    """Make a pair of two texts."""
+    return given if isinstance(given, Pair) else Pair(*given)
+
+
+def record(pair: Pair) -> str:
+    """Write a pair as an object of JSON."""
+    alignment = {} if pair.alignment is None else {"alignment": str(pair.alignment)}
+    return json.dumps({"source": pair.source, "target": pair.target, **alignment}, ensure_ascii=False)
+
+
+def row(pair: Pair, name: str, number: int, instead: str = "--json") -> str:
+    """Write a pair as a row of TSV; the rest is for the message if TSV cannot hold it, `instead` what can."""
+    texts = [pair.source, pair.target]
+    if any("\t" in text or "\n" in text or text.endswith("\r") for text in texts):
+        raise DataError(f"{name}, pair {number:,}: a tab or a line break, which TSV cannot hold. Use {instead}.")
+    return "\t".join([*texts, *([] if pair.alignment is None else [str(pair.alignment)])])

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import ModelConfig
+from regard.config import ImageConfig, ModelConfig
 from regard.data.builtin_corpora import pictured
-from regard.errors import DataError, did_you_mean
+from regard.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from regard.data.scene_painting_workers import Painters
@@ -60,11 +60,13 @@ _HOLDERS: Final = {
 
 
 T = TypeVar("T")
+PictureInput: TypeAlias = NDArray[Any] | str | Path | Sequence[str | Path]
+"""Files of images, or arrays of what a model reads: pixels, or features of regions."""
 Skip = Callable[[DataError], None]
 """Is told why a picture is left out."""
 
 
-class Asked(NamedTuple):
+class PictureQuestion(NamedTuple):
     """A question about a picture."""
 
     question: str
@@ -137,7 +139,7 @@ class Pictures(ABC):
         """Return what people are to know a picture by."""
         return f"picture {index}"
 
-    def questions(self, index: int) -> tuple[Asked, ...]:
+    def questions(self, index: int) -> tuple[PictureQuestion, ...]:
         """Return what is asked about a picture."""
         raise self.lacks("questions")
 
@@ -239,10 +241,10 @@ class ScenePictures(Pictures):
         """Say all that can be said of a scene."""
         return tuple(caption.text for caption in self.scene(index).captions)
 
-    def questions(self, index: int) -> tuple[Asked, ...]:
+    def questions(self, index: int) -> tuple[PictureQuestion, ...]:
         """Ask about a scene; the words have no question mark."""
         return tuple(
-            Asked(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
+            PictureQuestion(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
             for one in self.scene(index).questions
         )
 
@@ -267,7 +269,7 @@ def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
     elif part == "questions":
         for some in json.loads(made[part].tobytes()):
             yield tuple(
-                Asked(text, answer, kind, new, tuple(things), tuple(map(tuple, named)))
+                PictureQuestion(text, answer, kind, new, tuple(things), tuple(map(tuple, named)))
                 for text, answer, kind, new, things, named in some
             )
     else:
@@ -364,6 +366,18 @@ def read_files(
     _, inside = read_each(map(str, given), _files_in, skip)
     names, found = read_each((name for some in inside for name in some), partial(read_image, pixels=pixels), skip)
     return names, in_channels(np.stack(found) if found else np.zeros((0, pixels, pixels, 3), np.uint8), channels)
+
+
+def as_read(pictures: PictureInput, image: ImageConfig) -> NDArray[Any]:
+    """Read image files, and all images of folders, as a model reads them; arrays are what it reads already."""
+    if isinstance(pictures, np.ndarray):
+        return pictures
+    if image.kind == "regions":
+        raise ConfigError(
+            "This model reads features of regions that another network made, and no pixels: give an array of them, "
+            "pictures × regions × features."
+        )
+    return read_files([pictures] if isinstance(pictures, str | Path) else pictures, image.size, image.channels)[1]
 
 
 def read_each(names: Iterable[str], read: Callable[[str], T], skip: Skip | None = None) -> tuple[list[str], list[T]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
-from regard.data.pair import Pair
+from regard.data.pair import Pair, as_pair
 from regard.data.special_tokens import BOS, EOS, PAD, UNK
 from regard.data.tokenizers import Tokenizers
 from regard.data.tokenizers.base import Tokenizer
@@ -30,12 +30,12 @@ from regard.decoding.native_search import Engines, in_threads, search_natively
 from regard.decoding.posterior_attention import explain
 from regard.decoding.sampling import key
 from regard.decoding.search import Request, check_options, search_for
-from regard.decoding.terminology.required_terms import Glossary, Held, Survivors
+from regard.decoding.terminology.required_terms import Glossary, Held, RequiredTerms
 from regard.decoding.token_limits import limit
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
 from regard.decoding.vocabulary_shortlist import MANY, SHORTLIST, Shortlist
 from regard.errors import ConfigError, DataError, ModelError
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.native.decoder import Engine
@@ -83,6 +83,11 @@ class Translator:
         """Read a model folder, or several with the same vocabularies: an ensemble, with the first one's options."""
         folders = [folder] if isinstance(folder, str | Path) else folder
         return cls(*open_folders([Path(each) for each in folders], device))
+
+    @property
+    def task(self) -> str:
+        """What the model does: translation, or language_modelling where there is no source to read."""
+        return "translation" if self.model.reads else "language_modelling"
 
     @property
     def device(self) -> torch.device:
@@ -150,7 +155,7 @@ class Translator:
         options = options if beam is None else replace(options, beam=beam)
         options = options if keep is None else replace(options, keep=keep)
         check_options(options, n_best, candidates)
-        survivors = self._survivors(options, glossary)
+        required = self._required_terms(options, glossary)
         texts = self.tokenizers.tag(self._trimmed(texts), to)
         sources, starts = self._encode_texts(texts, prefix)
         found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
@@ -158,7 +163,7 @@ class Translator:
         replacing = options.replace_unknown and self._replaces
         look = look or posterior or replacing
         plain = [without_tag(text) for text in texts] if self.tokenizers.tags else texts
-        every = {} if survivors is None else {row: survivors.of(plain[row]) for row in rows}
+        every = {} if required is None else {row: required.of(plain[row]) for row in rows}
         held = {row: one for row, one in every.items() if one is not None}
         words = self._words(options.shortlist, sources, starts, held) if options.shortlist else None
 
@@ -191,7 +196,7 @@ class Translator:
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
             for row, best in zip([row for batch in group for row in batch], hypotheses, strict=True):
                 best = self._explained(sources[row], best, options) if posterior else best
-                writes = None if survivors is None or row not in held else partial(survivors.write, held[row])
+                writes = None if required is None or row not in held else partial(required.write, held[row])
                 found[row] = self._translation(texts[row], sources[row], best, replacing, look, posterior, writes)
                 yield
 
@@ -209,7 +214,7 @@ class Translator:
         free = [(engine, group) for group in work([row for row in rows if row not in held], engine is not None)]
         for engine, group in [*free, *((None, group) for group in work(list(held), natively=False))]:
             requests = [ask(batch) for batch in group]
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 if engine is None:
                     read_lengths = [len(sources[row]) for row in group[0]]
                     hypotheses = self._search(
@@ -258,7 +263,7 @@ class Translator:
             for source, start, own in zip(sources, starts, forced, strict=True)
         ]
 
-    def _survivors(self, options: DecodingConfig, glossary: Glossary | None) -> Survivors | None:
+    def _required_terms(self, options: DecodingConfig, glossary: Glossary | None) -> RequiredTerms | None:
         """Return what tells which terms must survive; None where none must."""
         if not options.keep and not glossary:
             return None
@@ -270,7 +275,7 @@ class Translator:
                 "depends on the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep "
                 "and glossary."
             )
-        return Survivors(self.tokenizers.target, options.keep, glossary)
+        return RequiredTerms(self.tokenizers.target, options.keep, glossary)
 
     def stream(
         self,
@@ -310,19 +315,22 @@ class Translator:
                 yield on_one_line(translation)
 
     def score(
-        self, pairs: Iterable[Pair], batch_size: int | None = None, options: DecodingConfig | None = None
+        self,
+        pairs: Iterable[Pair | tuple[str, str]],
+        batch_size: int | None = None,
+        options: DecodingConfig | None = None,
     ) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end mark last, given those before it.
 
         `options`, the model's own unless given, say how several models are averaged.
         """
-        sources, targets = self._encode_pairs(list(pairs))
+        sources, targets = self._encode_pairs([*map(as_pair, pairs)])
         forced = self._force(sources, targets, batch_size, partial(force, look=False), options)
         return [log_probs for log_probs, _ in forced]
 
     def align(
         self,
-        pairs: Iterable[Pair],
+        pairs: Iterable[Pair | tuple[str, str]],
         batch_size: int | None = None,
         posterior: bool = False,
         options: DecodingConfig | None = None,
@@ -333,7 +341,7 @@ class Translator:
         tells the token. That takes a step more for each place of the source.
         """
         self.check_source()
-        sources, targets = self._encode_pairs(list(pairs))
+        sources, targets = self._encode_pairs([*map(as_pair, pairs)])
         run = explain if posterior else partial(force, look=True)
         forced = self._force(sources, targets, batch_size, run, options)
         written = (Hypothesis(target, sum(one[0]), *one) for target, one in zip(targets, forced, strict=True))
@@ -422,7 +430,7 @@ class Translator:
         decoder = self.decoder(options or self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 found = run(decoder, self.model.encode(source, mask), [targets[row] for row in rows])
             for row, (own, looks) in zip(rows, found, strict=True):

@@ -62,6 +62,23 @@ class Reading:
         return ", ".join(part for part in parts if part)
 
 
+def alignment_reading(
+    layer: int | None,
+    head: int | None,
+    shift: bool,
+    posterior: bool,
+    reverse_model: object | None,
+    symmetrise: str | None,
+) -> Reading | None:
+    """Return how alignments are to be read off; None where nothing was said of it."""
+    if symmetrise is not None and reverse_model is None:
+        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
+    if layer is None and head is None and not shift and not posterior and reverse_model is None:
+        return None
+    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
+    return Reading(layer, head, shift, symmetrise or MERGE, posterior)
+
+
 def links(trace: AttentionTrace, reading: Reading | None = None) -> Links:
     """Link each target word to the source word it looked at most; a word that looked at no word has no link.
 

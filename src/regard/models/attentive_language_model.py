@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional
 
-from regard.attention import Attended, Attention, Carry, Extras, add_extras, build_attention
+from regard.attention import Attended, Attention, Carry, Extras, build_attention
+from regard.attention.attention import add_extras
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.readout import readouts

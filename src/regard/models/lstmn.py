@@ -6,7 +6,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
-from regard.attention import Attention, Carry, Extras, Memory, add_extras
+from regard.attention import Attention, Carry, Extras, Memory
+from regard.attention.attention import add_extras
 from regard.config import ModelConfig
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts

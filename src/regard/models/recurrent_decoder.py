@@ -6,7 +6,8 @@ from typing import ClassVar, NamedTuple, cast
 import torch
 from torch import nn
 
-from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention, join_extras
+from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention
+from regard.attention.attention import join_extras
 from regard.attention.build import check_pruned
 from regard.config import DecoderConfig, ModelConfig
 from regard.errors import ConfigError

@@ -5,7 +5,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
-from regard.attention import add_extras
+from regard.attention.attention import add_extras
 from regard.attention.build import check_pruned
 from regard.config import ModelConfig
 from regard.errors import ConfigError

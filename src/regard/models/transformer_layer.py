@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.attention import Attended, Attention, Carry, Extras, Memory, add_extras, build_attention
+from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention
+from regard.attention.attention import add_extras
 from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout

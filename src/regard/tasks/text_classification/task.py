@@ -12,7 +12,7 @@ from regard.data.pictures import are_pictures
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
-from regard.task import Say, Scoring, Task, TrainingData
+from regard.task import EvaluationRequest, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 
@@ -99,13 +99,13 @@ class TextClassification(Task):
 
         return TextLabeller.load(folder, device)
 
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
         """Score classes."""
         from regard.data.corpus import for_model, open_corpus
         from regard.tasks.text_classification.evaluation import evaluate_texts
 
         corpus = for_model(open_corpus(asked.parts, asked.split), reads=True)
-        return evaluate_texts(self.load(folder, asked.device), list(corpus), corpus.name)
+        return evaluate_texts(reader, list(corpus), corpus.name)
 
     def open_test(self, test: Any, config: Config) -> Any:
         """Open the corpus as texts."""

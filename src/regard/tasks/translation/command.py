@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Batch, Beam, Device, Fast, Model, Search, To, With, check_at_least, search_options
+from regard.cli.options import Batch, Beam, Device, Fast, Model, Search, To, With, check_at_least
+from regard.config_io import search_options
 from regard.errors import ConfigError, ModelError
 
 

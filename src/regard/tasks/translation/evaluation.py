@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from regard.cli.options import search_options
 from regard.config import DecodingConfig
+from regard.config_io import search_options
 from regard.data.corpus import for_model, open_corpus
 from regard.data.pair import Pair
 from regard.data.tokenizers.tagged_tokenizer import without_tag
@@ -18,20 +17,19 @@ from regard.evaluation.bleu_chrf import EDGES, References, bleu, bleu_by_length,
 from regard.evaluation.error_rates import error_rates, exact_match
 from regard.evaluation.report import Report, Score
 from regard.evaluation.word_alignment import alignment, with_gold
-from regard.task import Scoring
+from regard.task import EvaluationRequest
 
 CHUNK = 1024
 """Sources that are translated at a time."""
 
 
-def evaluate_folder(folder: Path, asked: Scoring) -> Report:
-    """Score the model of a folder, and those that write together with it, as `regard evaluate` was asked to."""
+def evaluate_as_asked(translator: Translator, asked: EvaluationRequest) -> Report:
+    """Score a translator, as `regard evaluate` was asked to."""
     corpus = open_corpus(asked.parts, asked.split)
-    translator = Translator.load([folder, *asked.ensemble], asked.device)
     mixes = asked.ensemble and all(change.startswith("decoding.ensemble=") for change in asked.changes)
     if asked.changes and not translator.model.reads and not mixes:
-        raise ConfigError(f"Leave out --set: {folder} holds a language model, and nothing is searched.")
-    translator.options = options = search_options(translator.options, [*asked.changes])
+        raise ConfigError(f"Leave out --set: {asked.model} holds a language model, and nothing is searched.")
+    options = search_options(translator.options, asked.changes)
     reverse = None if asked.reverse_model is None else Translator.load(asked.reverse_model, asked.device)
     return evaluate(
         translator,

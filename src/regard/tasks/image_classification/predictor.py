@@ -1,7 +1,7 @@
 """From pictures to classes: a classifier and the names of its classes, ready to be used."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from regard.config import Config
 from regard.data.class_labels import Labels
-from regard.models.inference_mode import at_rest
+from regard.data.pictures import PictureInput, as_read
+from regard.models.inference_mode import inference_mode
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.classifier import Classifier
@@ -25,28 +26,32 @@ class Guess(NamedTuple):
     probability: float
 
 
-class Labeller:
+class ImageClassPredictor:
     """A classifier that is ready to be used."""
+
+    task = "image_classification"
 
     def __init__(self, model: Classifier, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> "Labeller":
+    def load(cls, folder: str | Path, device: str = "cpu") -> "ImageClassPredictor":
         """Read a classifier's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["image_classification"]))
 
-    def log_probs(self, pictures: NDArray[Any], batch_size: int | None = None) -> NDArray[np.float32]:
-        """Return the log-probability of each class for each picture: pixels B×h×w×C, or features of regions B×S×D."""
+    def log_probs(self, pictures: PictureInput, batch_size: int | None = None) -> NDArray[np.float32]:
+        """Return the log-probability of each class for each picture: files, pixels B×h×w×C, or features of regions."""
+        assert self.config.model.image is not None
+        pictures = as_read(pictures, self.config.model.image)
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE
         found = [np.zeros((0, self.labels.size), np.float32)]
-        with at_rest(self.model):
+        with inference_mode(self.model):
             for start in range(0, len(pictures), size):
                 some = torch.from_numpy(np.array(pictures[start : start + size])).to(device)
                 found.append(self.model(some).float().log_softmax(dim=-1).cpu().numpy())
         return np.concatenate(found)
 
-    def classify(self, pictures: NDArray[Any], top: int = 1) -> list[list[Guess]]:
+    def classify(self, pictures: PictureInput, top: int = 1) -> list[list[Guess]]:
         """Return the most probable classes of each picture, best first."""
         return [
             [Guess(self.labels.names[place], float(np.exp(row[place]))) for place in np.argsort(-row)[:top]]
