@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -54,7 +54,8 @@ class PictureCaption:
 class CaptionPredictor:
     """A captioner that is ready to be used. It changes nothing in it, and gives the same for the same."""
 
-    task = "captioning"
+    task: ClassVar[str] = "captioning"
+    """The name of its task."""
 
     def __init__(self, model: Captioner, tokenizers: Tokenizers, config: Config) -> None:
         self.model, self.tokenizers, self.config, self.options = model, tokenizers, config, config.decoding

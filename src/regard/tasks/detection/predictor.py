@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -38,7 +38,8 @@ class QueryAttention(NamedTuple):
 class DetectionPredictor:
     """A detector that is ready to be used."""
 
-    task = "detection"
+    task: ClassVar[str] = "detection"
+    """The name of its task."""
 
     def __init__(self, model: Detector, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config

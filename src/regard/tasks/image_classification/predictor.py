@@ -1,7 +1,7 @@
 """From pictures to classes: a classifier and the names of its classes, ready to be used."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,8 @@ class Guess(NamedTuple):
 class ImageClassPredictor:
     """A classifier that is ready to be used."""
 
-    task = "image_classification"
+    task: ClassVar[str] = "image_classification"
+    """The name of its task."""
 
     def __init__(self, model: Classifier, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,8 @@ class Labelled:
 class TextLabeller:
     """A text classifier that is ready to be used."""
 
-    task = "text_classification"
+    task: ClassVar[str] = "text_classification"
+    """The name of its task."""
 
     def __init__(self, model: TextClassifier, tokenizers: Tokenizers, config: Config) -> None:
         self.model, self.tokenizers, self.config = model, tokenizers, config

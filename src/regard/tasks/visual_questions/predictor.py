@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -67,7 +68,8 @@ class QuestionAnswer:
 class AnswerPredictor:
     """A model that answers questions, ready to be used."""
 
-    task = "visual_questions"
+    task: ClassVar[str] = "visual_questions"
+    """The name of its task."""
 
     def __init__(self, model: Answerer, words: QuestionVocabulary, config: Config) -> None:
         self.model, self.words, self.config = model, words, config
