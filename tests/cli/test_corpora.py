@@ -241,7 +241,7 @@ class TestAlignments:
         )
         assert "merged by intersection" in json.loads(ran.out)["scores"]["AER"]["made_by"]
         assert refused("evaluate", trained, *pairs, "--symmetrise", "union") == (
-            "--symmetrise merges the alignments of two models: give --reverse-model, too."
+            "--symmetrise merges the alignments of two models: give --reverse-model as well."
         )
         assert refused("evaluate", trained, *pairs, "--reverse-model", trained, "--symmetrise", "onion") == (
             "No way to merge alignments named 'onion'. Did you mean 'union'? (regard list symmetrisations shows all)"

@@ -250,7 +250,7 @@ def test_a_model_beyond_all_memory(regard, here, tiny):
     """More than a process can address, so that no machine can have it."""
     ran = regard("train", "--data", "dates:40", "--out", "m", *tiny, "--set", "model.embedding=1000000000000")
     assert ran.code == 2
-    assert ran.err.endswith("\nregard: Out of memory. Take a smaller model, training.batch_tokens or --batch.\n")
+    assert ran.err.endswith("\nregard: Out of memory. Use a smaller model, training.batch_tokens or --batch.\n")
 
 
 def test_out_is_needed(regard):

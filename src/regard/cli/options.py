@@ -19,53 +19,53 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.", show_default=False)]
 With = Annotated[
     list[Path] | None,
-    typer.Option("--with", metavar="MODEL", help="Let this model write along (an ensemble). Repeatable."),
+    typer.Option("--with", metavar="MODEL", help="Decode with this model as well, as an ensemble. Repeatable."),
 ]
 To = Annotated[
-    str | None, typer.Option(metavar="TAG", help="What to write, for a model that was trained with several tags.")
+    str | None, typer.Option(metavar="TAG", help="Tag of the language to write, for a model trained with --tagged.")
 ]
 Beam = Annotated[
-    int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.  [default: the model's own]")
+    int | None, typer.Option(metavar="N", help="Beam size; 1 is greedy search.  [default: the model's setting]")
 ]
 Search = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Search otherwise than the model's config.toml says, e.g. decoding.method=sample. Repeatable.",
+        help="Override a decoding setting of the model, e.g. decoding.method=sample. Repeatable.",
         autocompletion=decoding_assignments,
     ),
 ]
 Fast = Annotated[
     bool,
-    typer.Option("--fast", help="On a CPU: products in int8, and only words that training saw go with the source's."),
+    typer.Option("--fast", help="Faster on a CPU: int8 matrix products and a vocabulary shortlist."),
 ]
-Batch = Annotated[
-    int | None, typer.Option(metavar="N", help="Sentences searched at once: 64, and more on a GPU, unless given.")
-]
+Batch = Annotated[int | None, typer.Option(metavar="N", help="Batch size.  [default: 64, larger on a GPU]")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", autocompletion=devices)]
 Data = Annotated[
     str | None,
-    typer.Option(metavar="CORPUS", help="A .tsv, .jsonl or .txt file (also .gz, .xz), - for stdin, an embedded name."),
+    typer.Option(
+        metavar="CORPUS", help="A .tsv, .jsonl or .txt file (also .gz, .xz), - for stdin, or an embedded corpus."
+    ),
 ]
 SeveralData = Annotated[
     list[str] | None,
     typer.Option(
         "--data",
         metavar="CORPUS[*WEIGHT]",
-        help="A .tsv, .jsonl or .txt file (also .gz, .xz), FILE,FILE for parallel ones, - for stdin, an embedded name. "
-        "Repeatable: several are mixed, and *2 or *0.5 says how often an epoch has one.",
+        help="A .tsv, .jsonl or .txt file (also .gz, .xz), FILE,FILE for parallel files, - for stdin, or an embedded "
+        "corpus. Repeatable: several corpora are mixed; *2 or *0.5 repeats or samples one per epoch.",
     ),
 ]
-Source = Annotated[str | None, typer.Option(metavar="FILE", help="The source side, one text a line.")]
-Target = Annotated[str | None, typer.Option(metavar="FILE", help="The target side, line by line beside the source.")]
+Source = Annotated[str | None, typer.Option(metavar="FILE", help="Source texts, one per line.")]
+Target = Annotated[str | None, typer.Option(metavar="FILE", help="Target texts, line by line parallel to --source.")]
 Alignment = Annotated[
     str | None,
     typer.Option(
         "--alignment",
         "--alignments",
         metavar="FILE",
-        help="Alignments beside --source and --target, for training.guided (talp:FILE if counted from 1).",
+        help="Word alignments of --source and --target, for training.guided (talp:FILE if counted from 1).",
     ),
 ]
 Color = Annotated[
@@ -73,42 +73,50 @@ Color = Annotated[
     typer.Option("--color/--no-color", help="Draw in colour.  [default: on a terminal]", show_default=False),
 ]
 Layer = Annotated[
-    int | None, typer.Option(metavar="N", help="Alignments of this layer, from 0 (-1: the last).  [default: the mean]")
+    int | None, typer.Option(metavar="N", help="Align by this layer, from 0 (-1: the last).  [default: the mean]")
 ]
 Head = Annotated[
-    int | None, typer.Option(metavar="N", help="Alignments of this head, from 0 (-1: the last).  [default: the mean]")
+    int | None, typer.Option(metavar="N", help="Align by this head, from 0 (-1: the last).  [default: the mean]")
 ]
 Shift = Annotated[
-    bool, typer.Option("--shift", help="Align a word by where the model looks when it reads it, one step later.")
+    bool,
+    typer.Option(
+        "--shift", help="Align a target word by the attention of the next step, when it is the decoder's input."
+    ),
 ]
 Posterior = Annotated[
     bool,
     typer.Option(
-        "--posterior", help="Align by Bayes' rule: each look, times how well that place alone tells the word. Slow."
+        "--posterior",
+        help="Align by the posterior: attention times the word's probability given that source position alone. Slow.",
     ),
 ]
 ReverseModel = Annotated[
-    Path | None, typer.Option(metavar="MODEL", help="Merge the alignments with those of a model target → source.")
+    Path | None, typer.Option(metavar="MODEL", help="Symmetrise with the alignments of this target-to-source model.")
 ]
 Symmetrise = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How: regard list symmetrisations.  [default: grow-diag-final-and]")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Symmetrisation (see: regard list symmetrisations).  [default: grow-diag-final-and]"
+    ),
 ]
 Tagged = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TAG=CORPUS",
-        help="Instead of --data: de=train.en,train.de or fr=pairs.tsv*2; the tag tells what to write. Repeatable.",
+        help="Instead of --data: a corpus and the tag of what it writes, such as de=train.en,train.de or "
+        "fr=pairs.tsv*2. Repeatable.",
     ),
 ]
 ValidTagged = Annotated[
-    list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Validation corpora of these. Repeatable.")
+    list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Validation corpora for --tagged. Repeatable.")
 ]
 
 
 def corpus_parts(
     data: str | None, source: str | None, target: str | None, prefix: str = "", alignment: str | None = None
 ) -> tuple[str, ...]:
-    """Return what was given as a corpus: one name, or two files and maybe alignments; nothing where nothing was."""
+    """Return the parts of a corpus from its options: one name, or two files and maybe alignments; or empty."""
     dashes = f"--{prefix}-" if prefix else "--"
     one, two = f"--{prefix or 'data'}", f"{dashes}source and {dashes}target"
     if data is not None and (source is not None or target is not None):
@@ -125,9 +133,10 @@ def corpus_parts(
 def training_parts(
     data: list[str] | None, source: str | None, target: str | None, alignment: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what was given to train on: one corpus, or several to be mixed as data.mixed has them.
+    """Return the training corpus as `(parts, mixed)`: the parts of one corpus, or several for `data.mixed`.
 
-    A file that is there is taken by its whole name where it is given alone, and in a mixture where its name has a *.
+    An existing file whose name has a comma or `*` is taken literally where it is given alone; in a mixture, so is one
+    with a `*`.
     """
     given = data or []
     if len(given) < 2 and not any("*" in one and not os.path.lexists(one) for one in given):
@@ -135,12 +144,12 @@ def training_parts(
         if given and "," in given[0] and not os.path.lexists(given[0]):
             parts = tuple(part.strip() for part in given[0].split(","))
         return parts, ()
-    corpus_parts(given[0], source, target, alignment=alignment)  # what does not go together is refused
+    corpus_parts(given[0], source, target, alignment=alignment)  # raises for options that exclude each other
     return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
 
 
 def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> DecodingConfig:
-    """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
+    """Return a model's decoding settings with overrides of the form `decoding.NAME=VALUE` applied."""
     for change in changes or []:
         if not change.startswith("decoding."):
             raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
@@ -148,14 +157,14 @@ def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> Decodi
 
 
 def check_at_least(least: int, **given: int | None) -> None:
-    """Raise a ConfigError for a number that is too small; `n_best=0` is told as `--n-best is 0`."""
+    """Raise a ConfigError for a number that is too small; `n_best=0` is reported as `--n-best is 0`."""
     for name, number in given.items():
         if number is not None and number < least:
             raise ConfigError(f"--{name.replace('_', '-')} is {number}; it must be at least {least}.")
 
 
 def leave_out(given: Mapping[str, object], taken: Iterable[str], model: Path, what: str) -> None:
-    """Refuse options that mean nothing for a model's task."""
+    """Raise a ConfigError for options that do not apply to a model's task."""
     wrong = [name for name, value in given.items() if value and name not in taken]
     if wrong:
         *most, last = wrong
@@ -163,17 +172,17 @@ def leave_out(given: Mapping[str, object], taken: Iterable[str], model: Path, wh
 
 
 def check_target(path: Path) -> None:
-    """Raise a DisplayError for a file that cannot be written, before the work is done that it is to hold."""
+    """Raise a DisplayError for an output file that cannot be written, before any work is done."""
     if path.is_dir():
         raise DisplayError(f"Cannot write {path}: it is a folder.")
     if not path.parent.is_dir():
         raise DisplayError(f"Cannot write {path}: there is no folder {path.parent}.")
     if not os.access(path.parent, os.W_OK):
-        raise DisplayError(f"Cannot write {path}: nothing may be written in {path.parent}.")
+        raise DisplayError(f"Cannot write {path}: no permission to write in {path.parent}.")
 
 
 def wants_color(asked: bool | None) -> bool:
-    """Say whether to write colour: as asked, otherwise on a terminal unless NO_COLOR is set (no-color.org)."""
+    """Return whether to use colour: as given, else on a terminal unless NO_COLOR is set (no-color.org)."""
     if asked is not None:
         return asked
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -187,13 +196,13 @@ def alignment_reading(
     reverse_model: Path | None,
     symmetrise: str | None,
 ) -> "Reading | None":
-    """Return how alignments are to be read off; None where nothing was said of it."""
+    """Return how to read alignments off the attention; None if no option says."""
     if symmetrise is not None and reverse_model is None:
-        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
+        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model as well.")
     if layer is None and head is None and not shift and not posterior and reverse_model is None:
         return None
     from regard.evaluation.alignment_error_rate import MERGE, Reading
     from regard.evaluation.symmetrisation import symmetrisations
 
-    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
+    _ = symmetrisations[symmetrise or MERGE]  # fail early on an unknown name
     return Reading(layer, head, shift, symmetrise or MERGE, posterior)
