@@ -142,5 +142,5 @@ def test_a_name_that_is_nearly_one_of_pictures(refused, here):
 
 def test_files_have_no_parts(refused, photos):
     assert refused("data", "photos", "captions.csv", "--check", "--split", "test") == (
-        "Leave out --split: photos has no parts, as embedded corpora have."
+        "Leave out --split: only embedded corpora have parts, and photos is none."
     )

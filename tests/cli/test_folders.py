@@ -112,7 +112,7 @@ def test_not_a_folder_at_all(refused, here):
     (here / "file").write_text("mine")
     said = "file is a file, not a model folder: give a folder that regard train --out has made."
     assert refused("attend", "file", "a text") == said
-    said = "file is a file: give a model folder, and texts by standard input (regard translate MODEL < file)."
+    said = "file is a file: give a model folder, and the texts on stdin (regard translate MODEL < file)."
     assert refused("translate", "file") == said
     assert refused("translate", ".") == ". is not a model folder: it has no config.toml."
 

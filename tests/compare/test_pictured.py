@@ -157,7 +157,7 @@ def test_what_cannot_be_compared_or_shown_is_said(make, tmp_path):
     soft = captioner("soft")
     with pytest.raises(ConfigError, match=r"^Some variants read pictures and others texts"):
         make.run(tmp_path, soft, make.variant("look"))
-    with pytest.raises(DataError, match=r"^'9' is no picture of seen\.npz: .* 0 to 3\.$"):
+    with pytest.raises(DataError, match=r"^'9' is not a picture of seen\.npz: .* 0 to 3\.$"):
         make.run(tmp_path, soft, terms=Terms(test=("seen.npz",), sentences=("9",)))
     other = Variant("other", replace(soft.config, data=replace(soft.config.data, train=("scenes:9",))))
     with pytest.raises(DataError, match="not trained on the same data"):

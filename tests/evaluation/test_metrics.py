@@ -274,7 +274,7 @@ def test_a_word_is_read_off_in_one_way():
     with pytest.raises(ConfigError) as error:
         ScenePointing(Reading(posterior=True))
     assert str(error.value) == (
-        "Where a word came from (posterior) is told of models that read texts, not of captioners."
+        "The posterior (where a word came from) is for models that read texts, not for captioners."
     )
 
 

@@ -40,7 +40,7 @@ def align(
     batch: Batch = None,
     device: Device = "auto",
 ) -> None:
-    """Print word alignments of sentence pairs, read off a model's attention.
+    """Align the words of sentence pairs by a model's attention.
 
     One line per pair in Pharaoh format, such as 0-0 1-2 2-1: source word, target word, both counted from 0. Pass the
     output to regard train --alignments to guide the attention of another model.

@@ -112,7 +112,7 @@ def compare(
         bool, typer.Option("--overwrite", help="Retrain variants in the folder whose settings differ.")
     ] = False,
 ) -> None:
-    """Train several models under the same conditions and write a report.
+    """Train models under the same conditions and compare them.
 
     \b
     regard compare --presets cho2014-small,bahdanau2014-small \\

@@ -1,4 +1,4 @@
-"""Comparing captioners: what they write of the test pictures, how fast, and where they look in a handful of them."""
+"""Score a captioner for `regard compare`: captions, speed, and the attention over a few example pictures."""
 
 import time
 from dataclasses import replace
@@ -18,16 +18,16 @@ from regard.tasks.picture_task import numbers_in
 from regard.viz.image_trace import ImageTrace
 
 BATCH = 64
-"""Pictures read at once."""
+"""Batch size, in pictures."""
 
 
 class TimedNarrator(Narrator):
-    """A narrator that adds up how long it takes."""
+    """A narrator that measures its time."""
 
     seconds = 0.0
 
     def describe(self, pictures: NDArray[Any], **options: Any) -> list[Described]:
-        """Describe, and add the time that it took."""
+        """Describe pictures and add the time taken to `seconds`."""
         began = time.perf_counter()
         found = super().describe(pictures, **options)
         self.seconds += time.perf_counter() - began
@@ -41,7 +41,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, options: DecodingConfig)
     assert isinstance(narrator, TimedNarrator)
     shown = read_pictures(pictures, places) if places else None
     described = [] if shown is None else narrator.describe(shown, options=options)
-    narrator.seconds = 0.0  # what is slow only once has been done
+    narrator.seconds = 0.0  # that was the warm-up
     report = evaluate_captions(narrator, pictures, options=options, batch_size=BATCH)
     shown_over = [_over(pictures, place, found) for place, found in zip(places, described, strict=True)]
     target = narrator.tokenizers.target

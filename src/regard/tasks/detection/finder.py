@@ -1,4 +1,4 @@
-"""From pictures to the things in them: a detector and the names of its classes, ready to be used."""
+"""Inference with a detector: from pictures to objects, with the attention."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,46 +19,47 @@ from regard.vision.pixels import from_pixels
 from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 64
-"""Pictures that are looked through at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 LEAST = 0.5
-"""The score of what is held to be there, unless it is said otherwise."""
+"""Default minimum score of a detection."""
 
 
 class Looked(NamedTuple):
-    """Where the queries that found something looked."""
+    """The attention of the queries that found an object."""
 
     trace: AttentionTrace
-    """A target token for each thing, a source token for each cell, row by row."""
+    """A target token for each object, a source token for each cell, row by row."""
     grid: tuple[int, int]
 
 
 class Finder:
-    """A detector that is ready to be used."""
+    """A detector for inference."""
 
     def __init__(self, model: Detector, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "Finder":
-        """Read a detector's folder."""
+        """Load a detector's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["detection"]))
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next(self.model.parameters()).device
 
     def check_masks(self) -> None:
-        """Refuse a detector that finds boxes alone."""
+        """Raise a ModelError for a detector without masks."""
         if self.model.segmenter is None:
             raise ModelError(NO_MASKS)
 
     def find(
         self, pictures: NDArray[Any], least: float = LEAST, masks: bool = True, batch_size: int | None = None
     ) -> list[list[Thing]]:
-        """Find the things of each picture (pixels B×h×w×C), the most probable first, none below the least score.
+        """Return the objects in each picture (pixels B×h×w×C), most probable first, with a score of at least `least`.
 
-        Boxes are in pixels of what is given; `data.images.on_whole` turns them into those of a picture it was cut from.
+        Boxes are in pixels of the given array; `data.image_files.on_whole` converts them to those of the picture that
+        it was cropped from.
         """
         size, found = batch_size or AT_ONCE, list[list[Thing]]()
         with at_rest(self.model):
@@ -68,7 +69,7 @@ class Finder:
         return found
 
     def look(self, picture: NDArray[Any], things: list[Thing]) -> Looked:
-        """Tell where the queries that found some things of a picture (h×w×C) looked."""
+        """Return the attention of the queries that found `things` in a picture (h×w×C)."""
         pixels = from_pixels(torch.from_numpy(np.array(picture))[None].to(self.device))
         with at_rest(self.model):
             found = self.model(pixels, look=True)

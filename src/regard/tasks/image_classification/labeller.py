@@ -1,4 +1,4 @@
-"""From pictures to classes: a classifier and the names of its classes, ready to be used."""
+"""Inference with an image classifier: from pictures to classes."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,29 +15,29 @@ from regard.task_table import BY_NAME
 from regard.vision.classifier import Classifier
 
 AT_ONCE = 256
-"""Pictures that are classified at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 
 
 class Guess(NamedTuple):
-    """A class that a picture may be of."""
+    """A class with its probability."""
 
     label: str
     probability: float
 
 
 class Labeller:
-    """A classifier that is ready to be used."""
+    """An image classifier for inference."""
 
     def __init__(self, model: Classifier, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "Labeller":
-        """Read a classifier's folder."""
+        """Load a classifier's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["image_classification"]))
 
     def log_probs(self, pictures: NDArray[Any], batch_size: int | None = None) -> NDArray[np.float32]:
-        """Return the log-probability of each class for each picture: pixels B×h×w×C, or features of regions B×S×D."""
+        """Return the log-probability of each class for each picture: pixels B×h×w×C, or region features B×S×D."""
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE
         found = [np.zeros((0, self.labels.size), np.float32)]
         with at_rest(self.model):

@@ -1,4 +1,4 @@
-"""From pictures and questions to answers: a model and its words, ready to answer and to show where it looks."""
+"""Inference with a question answerer: from pictures and questions to answers, with the attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from regard.vision.questions.scoring import Answer, looked_at, predict
 from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 64
-"""Pictures whose questions are answered at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What was answered to one question."""
+    """The answer to one question."""
 
     question: str
     said: Answer
     words: tuple[str, ...]
-    """What looked, each at the image: the words of the question, its mark first, or the whole question as one."""
+    """The queries of the attention: the question token and the words, or the whole question as one."""
 
     @property
     def text(self) -> str:
@@ -50,9 +50,9 @@ class Answered:
         return self.said.grid
 
     def trace(self) -> AttentionTrace:
-        """Return where was looked: a source token for each cell, row by row, a target token for each word that looked.
+        """Return the attention: a source token for each cell, row by row, a target token for each word of the question.
 
-        The last is the answer: where all words together looked.
+        The last target token is the answer, with the mean attention of all words.
         """
         assert self.said.weights is not None
         weights = self.said.weights  # T L H S
@@ -66,18 +66,18 @@ class Answered:
 
 
 class Respondent:
-    """A model that answers questions, ready to be used."""
+    """A question answerer for inference."""
 
     def __init__(self, model: Answerer, words: AskedWords, config: Config) -> None:
         self.model, self.words, self.config = model, words, config
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "Respondent":
-        """Read the folder of a model that answers questions."""
+        """Load the folder of a question answerer."""
         return cls(*open_model(Path(folder), device, BY_NAME["visual_questions"]))
 
     def see(self, batch: QuestionBatch, look: bool) -> Seen:
-        """Answer a batch of questions, and tell where was looked; the model is as its mode says."""
+        """Answer a batch of questions, with attention if `look`; the model's mode is left as it is."""
         here = batch.to(next(self.model.parameters()).device)
         return self.model.see(here.features, here.asking, here.mask, look)
 
@@ -90,9 +90,9 @@ class Respondent:
         look: bool = False,
         batch_size: int | None = None,
     ) -> list[list[Answered]]:
-        """Answer the questions about each picture: pixels B×h×w×C, or features of regions B×S×D.
+        """Answer the questions about each picture, given as pixels B×h×w×C or region features B×S×D.
 
-        A word that training never saw is refused. Without `look` there are no weights, which takes less time.
+        Raises an error for words that are not in the vocabulary. Without `look` there are no weights, which is faster.
         """
         if len(pictures) != len(questions):
             raise DataError(f"There are {len(pictures)} pictures and questions about {len(questions)}.")
@@ -122,7 +122,7 @@ class Respondent:
 
 
 def peak(answered: Answered) -> int:
-    """Return the cell that all words together looked at most, in all layers and heads."""
+    """Return the cell with the most attention, averaged over words, layers and heads."""
     assert answered.said.weights is not None
     weights = answered.said.weights[None]
     return int(looked_at(weights, weights.new_ones(weights.shape[:2]).bool()).argmax())
