@@ -44,7 +44,7 @@ def server(model: str, batch: int, wait: int) -> Iterator[tuple[int, int]]:
     ) as it:
         try:
             assert it.stdout is not None
-            opened = next(found for line in it.stdout if (found := re.search(r":(\d+) is open", line)))
+            opened = next(found for line in it.stdout if (found := re.search(r":(\d+) \(Ctrl-C", line)))
             yield int(opened[1]), it.pid
         finally:
             it.terminate()

@@ -58,7 +58,7 @@ def test_what_has_no_looks_to_weigh_is_told(refused, make_folder, trained, langu
     )
     for command in ("align", "evaluate"):
         assert refused(command, trained, *data, "--shift", "--posterior") == (
-            "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
+            "--shift uses the attention of the step after a word, --posterior that of the step before: give one."
         )
     pictures = tmp_path / "pictures"
     pictures.mkdir()

@@ -56,7 +56,7 @@ class TestTags:
         ran = regard("translate", trained, "--to", "de", stdin=b"the dress\n")
         assert (ran.code, ran.err) == (
             2,
-            "regard: This model writes one language only, so it cannot be asked for 'de': leave out --to.\n",
+            "regard: This model was trained without tags, so it cannot write 'de': leave out --to.\n",
         )
 
     def test_training_that_is_refused(self, refused):
@@ -118,7 +118,7 @@ class TestSeveral:
             "Give either --data or --source and --target, not both."
         )
         assert refused("train", *both, "--data", "-", "--out", "m") == (
-            "data.mixed: '-' is standard input, which goes alone: give a file."
+            "data.mixed: '-' is standard input, which cannot be mixed: give a file."
         )
         assert refused("train", *both, "--tagged", "x=a.tsv", "--out", "m") == (
             "data.tagged and data.mixed are both given: give one of them."
@@ -228,7 +228,7 @@ class TestAlignments:
         index = json.loads((here / "guided" / "cache" / "train" / "cache.json").read_text())
         assert index["aligned"] == 40
         ran = regard("evaluate", "guided", *files, "--layer", "0", "--head", "0", "--shift", "--json")
-        assert "layer 0, head 0, looks of the step after" in json.loads(ran.out)["scores"]["AER"]["made_by"]
+        assert "layer 0, head 0, attention of the next step" in json.loads(ran.out)["scores"]["AER"]["made_by"]
 
     def test_both_directions(self, regard, refused, trained, corpus, here):
         pairs = ("--data", corpus / "pairs.tsv")
@@ -250,7 +250,7 @@ class TestAlignments:
             "There is no layer 7: this model has 1, counted from 0."
         )
         assert refused("evaluate", trained, "--data", "dates:5", "--shift") == (
-            "There is no gold alignment to judge attention by: give one with --alignments."
+            "There is no gold alignment to score the attention against: give one with --alignments."
         )
 
     def test_printed_the_other_way_round(self, regard, here):

@@ -72,6 +72,6 @@ def test_features_that_do_not_fit_are_refused(refused, reader, trained, stored, 
     )
     np.savez(tmp_path / "wide.npz", regions=np.zeros((1, 4, 9), np.float32), names=np.array(["a.jpg"]))
     assert refused("caption", reader, "--features", tmp_path / "wide.npz", "a.jpg") == (
-        f"{tmp_path / 'wide.npz'} has 9 features of a region, and the model reads 5: give features that were made as "
-        "those that it learned from."
+        f"{tmp_path / 'wide.npz'} has 9 features per region, and the model reads 5: give features computed in the same "
+        "way as those of its training data."
     )

@@ -78,7 +78,7 @@ DAMAGES = {
     "other bytes": (write("model.safetensors", b"\xff" * 1000), "{model}/model.safetensors is damaged: "),
     "no tokenizer": (
         remove("tokenizer.json"),
-        "{model}/tokenizer.json is missing: {model} is no model folder, or not a whole one.",
+        "{model}/tokenizer.json is missing: {model} is not a model folder, or is incomplete.",
     ),
     "broken tokenizer": (
         write("tokenizer.json", b"{"),

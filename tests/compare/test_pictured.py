@@ -115,7 +115,7 @@ def test_the_report_shows_each_picture_once_for_each_variant(described):
     names = {path.name for path in (described.folder / "images").iterdir()}
     assert {f"attention-{i}-{name}.png" for i in (1, 2) for name in ("soft", "hard")} <= names
     markdown = described.markdown.read_text(encoding="utf-8")
-    assert "![Where hard looked](images/attention-1-hard.png)" in markdown
+    assert "![Attention of hard](images/attention-1-hard.png)" in markdown
     assert "4 test pictures" in markdown
     assert "> b.png" in markdown
     assert "- reference: a x / one x red\n" in markdown

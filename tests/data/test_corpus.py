@@ -427,7 +427,7 @@ class TestWrong:
         whole = Path(name).read_bytes()
         Path(name).write_bytes(whole[: len(whole) // 2])
         assert message(name) == (
-            f"{name} is cut short or damaged (Compressed file ended before the end-of-stream marker was reached). "
+            f"{name} is truncated or damaged (Compressed file ended before the end-of-stream marker was reached). "
             "Fetch or compress it again."
         )
 
@@ -437,7 +437,7 @@ class TestWrong:
         content = bytearray(Path(name).read_bytes())
         content[-6] ^= 0xFF  # in the checksum: all lines before it read well
         Path(name).write_bytes(content)
-        assert message(name).startswith(f"{name} is cut short or damaged (")
+        assert message(name).startswith(f"{name} is truncated or damaged (")
 
     @pytest.mark.parametrize("between", [b"", bytes(8)])
     def test_one_stream_after_the_other(self, between):
@@ -445,7 +445,7 @@ class TestWrong:
         Path("a.tsv.xz").write_bytes(first + between + second + between)
         assert [pair.source for pair in open_corpus(["a.tsv.xz"])] == [*"aaaaaaaaabbbbbbbbb"]
         Path("a.tsv.xz").write_bytes(first + between + b"x" + second[1:])
-        assert message("a.tsv.xz").startswith("a.tsv.xz is cut short or damaged (")
+        assert message("a.tsv.xz").startswith("a.tsv.xz is truncated or damaged (")
 
     def test_other_compression(self):
         assert message(write("a.tsv.bz2", b"BZh91AY&SY")) == (

@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_short_is_refused_and_named(here, kind):
     for part in (0.9, 0.5, 0.02):
         (here / "cut.img").write_bytes(whole[: int(len(whole) * part)])
         message = refused(read_image, "cut.img")
-        assert message.startswith(("cut.img is cut short or damaged (", "cut.img is not an image that can be read."))
+        assert message.startswith(("cut.img is truncated or damaged (", "cut.img is not an image that can be read."))
         assert message.endswith("leave it out.")
 
 

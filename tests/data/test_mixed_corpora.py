@@ -136,7 +136,7 @@ class TestEntries:
               for word in ("-1", "two", "", "nan", "inf", "1e3", "1/2", "٣", "2x")),
             *((entry, "is not CORPUS or CORPUS*WEIGHT, such as pairs.tsv*2 or train.en,train.de*0.5 (commas separate "
                       "the files of a corpus).") for entry in ("*2", "a,*2", "", ",a")),
-            ("-*2", "is standard input, which goes alone: give a file."),
+            ("-*2", "is standard input, which cannot be mixed: give a file."),
         ],
     )  # fmt: skip
     def test_refused(self, entry, said):

@@ -232,7 +232,7 @@ def test_fashion_that_is_wrong_is_refused(here):
     )
     images.write_bytes(whole[:-1])
     assert told() == (
-        "f/train-images-idx3-ubyte tells of 24 × 28 × 28 bytes but has 18,815: it is cut short or damaged. "
+        "f/train-images-idx3-ubyte tells of 24 × 28 × 28 bytes but has 18,815: it is truncated or damaged. "
         "Fetch it again."
     )
     images.write_bytes(labels.read_bytes())
@@ -244,7 +244,7 @@ def test_fashion_that_is_wrong_is_refused(here):
     images.write_bytes(b"")
     assert "is not an IDX file" in told()
     images.write_bytes(gzip.compress(whole)[:-9])
-    assert told().startswith("f/train-images-idx3-ubyte is cut short or damaged (")
+    assert told().startswith("f/train-images-idx3-ubyte is truncated or damaged (")
     images.write_bytes(idx(0x803, np.zeros((7, 28, 28), np.uint8)))
     assert told() == (
         "f/train-images-idx3-ubyte has 7 pictures but f/train-labels-idx1-ubyte has 24 labels: "

@@ -88,7 +88,7 @@ class TestCorpora:
             "=a.tsv": "'' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
             "d e=a.tsv": "'d e' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
             "<2de>=a.tsv": "'<2de>' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
-            "de=-": "'de=-' is standard input, which goes alone: give a file.",
+            "de=-": "'de=-' is standard input, which cannot be mixed: give a file.",
         }
         otherwise = (
             f"{entry!r} is not TAG=CORPUS, such as de=train.en,train.de or fr=pairs.tsv "
@@ -215,7 +215,7 @@ class TestTexts:
             "This model does not write 'pt-PT', but de, pt-BR. Did you mean 'pt-BR'?"
         )
         assert wrong(lambda: Tokenizers(WORDS, WORDS).tag(["a"], "de")) == (
-            "This model writes one language only, so it cannot be asked for 'de': leave out --to."
+            "This model was trained without tags, so it cannot write 'de': leave out --to."
         )
         assert Tokenizers(WORDS, WORDS).tag(["<2de> a"], None) == ["<2de> a"]
 

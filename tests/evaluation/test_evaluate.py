@@ -210,7 +210,7 @@ def test_words_are_linked_to_where_they_came_from_in_both_directions():
 def test_alignments_that_cannot_be_judged():
     with pytest.raises(DataError) as error:
         evaluate(make(), PAIRS[2:], beam=1, reading=Reading(shift=True))
-    assert str(error.value) == "There is no gold alignment to judge attention by: give one with --alignments."
+    assert str(error.value) == "There is no gold alignment to score the attention against: give one with --alignments."
     with pytest.raises(DataError) as error:
         evaluate(make(attention=False), PAIRS, beam=1, reading=Reading())
     assert str(error.value) == "There are no links: this model has no attention."

@@ -87,7 +87,7 @@ def test_the_command_serves_until_it_is_told_to_stop(folders):
                 "translate  translates texts (/api/translate)\n",
                 "caption    describes pictures (/api/caption)\n",
             ]
-            (address,) = re.findall(r"^(http://127\.0\.0\.1:\d+) is open; Ctrl-C closes it\.$", said[2], re.MULTILINE)
+            (address,) = re.findall(r"^Serving at (http://127\.0\.0\.1:\d+) \(Ctrl-C to stop\)\.$", said[2], re.M)
             with urllib.request.urlopen(f"{address}/health", timeout=30) as answer:
                 assert answer.status == 200
             server.send_signal(signal.SIGTERM)

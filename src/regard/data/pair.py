@@ -1,14 +1,14 @@
-"""What a parallel corpus is made of: pairs of texts, some with a gold word alignment."""
+"""Pairs of texts, with an optional gold word alignment."""
 
 from dataclasses import dataclass, field
 
 Links = frozenset[tuple[int, int]]
-"""Links `(i, j)` from source word i to target word j, counted from 0; words are what white space separates."""
+"""Links `(i, j)` from source word i to target word j, counted from 0; words are split at white space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A gold alignment: links that must be there, and links that may be (Och & Ney 2003). `possible` holds `sure`."""
+    """A gold alignment with sure and possible links (Och & Ney 2003). `possible` includes `sure`."""
 
     sure: Links
     possible: Links
@@ -17,16 +17,16 @@ class Alignment:
         object.__setattr__(self, "possible", self.possible | self.sure)
 
     def reversed(self) -> "Alignment":
-        """Link the same words, seen from the other side."""
+        """Return the alignment with source and target swapped."""
         return Alignment(frozenset((j, i) for i, j in self.sure), frozenset((j, i) for i, j in self.possible))
 
     def guiding(self) -> Links:
-        """Return the links to learn from: of each target word the sure ones, or where it has none the possible ones."""
+        """Return the links for guided attention: the sure ones of each target word, or its possible ones if none."""
         sure = {j for _, j in self.sure}
         return self.sure | {(i, j) for i, j in self.possible if j not in sure}
 
     def __str__(self) -> str:
-        """Write it as `i-j` for sure and `ipj` for possible links, both counted from 0."""
+        """Format sure links as `i-j` and possible ones as `ipj`, counted from 0."""
         return " ".join(f"{i}{'-' if (i, j) in self.sure else 'p'}{j}" for i, j in sorted(self.possible))
 
 
@@ -39,5 +39,5 @@ class Pair:
     alignment: Alignment | None = field(default=None, compare=False)
 
     def reversed(self) -> "Pair":
-        """Turn the pair round: what was the target is to be read."""
+        """Return the pair with source and target swapped."""
         return Pair(self.target, self.source, None if self.alignment is None else self.alignment.reversed())

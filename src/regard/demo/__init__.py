@@ -1,1 +1,1 @@
-"""What `regard demo` does: the whole road once, from data to pictures of where a model looks."""
+"""Shared by the demos of `regard demo`: from data through training to pictures of attention."""
