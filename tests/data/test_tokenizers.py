@@ -280,7 +280,9 @@ class TestTraining:
         )
         with pytest.raises(ConfigError) as caught:
             trained("words", vocabulary=4)
-        assert str(caught.value) == "tokenizer.vocabulary is 4, but words needs at least 5: 4 special tokens come first."
+        assert (
+            str(caught.value) == "tokenizer.vocabulary is 4, but words needs at least 5: 4 special tokens come first."
+        )
         with pytest.raises(ConfigError) as caught:
             trained("word")
         assert str(caught.value) == (
