@@ -5,22 +5,22 @@
 
 Data and Joey NMT are carried to the GPU's machine as for bench/gpu_train.py (--prepare there). regard's models are
 trained there for --trained steps, in parallel, unless --regard MODEL=FOLDER names one or --made has it.
-Joey NMT has regard's weights (workers/to_joey.py); "same, %" is the share of translations identical to
-those of regard in batches of 64 (greedy / beam): a GPU's rounding may change a few. regard translates from text to text, the other
-from pieces to pieces.
+Joey NMT uses regard's weights (workers/to_joey.py); "same, %" is the share of translations identical to those of regard
+in batches of 64 (greedy / beam): a GPU's rounding may change a few. regard translates from text to text, Joey NMT from
+subwords to subwords.
 
-Hypotheses are ranked by their probability alone (--length-penalty 0), and both then find the same (on a CPU in float32,
-1,000 of 1,000 by greedy search, 1,000 and 999 with beam 5). Their beam searches are not the same one: Joey NMT extends
-hypotheses beyond their end mark too and stops when one has ended in every place of the beam, whatever lies there then;
-regard sets aside what has ended and stops when nothing can beat it. So Joey NMT makes 39 of the 40 steps that are
-allowed in a batch of 64, for translations of 13 pieces (counted on a CPU, the LSTM of 1,200 steps); its own limit, 1.5
-times the longest source of a batch, would be 45 on average. Without a penalty no hypothesis gets better by growing, and
-what Joey NMT leaves undone seldom matters. With 1 both divide by (5 + length) / 6, and for 2 % of the LSTM's sentences
-Joey NMT stops before the better one has ended. Where a hypothesis reaches the most pieces (40) without an end, regard
-takes any other that has ended, Joey NMT the more probable one.
+Hypotheses are ranked by their probability alone (--length-penalty 0), and both then give the same output (on a CPU in
+float32, 1,000 of 1,000 by greedy search, 1,000 and 999 with beam 5). Their beam searches differ: Joey NMT extends
+hypotheses beyond their end token too and stops when each slot of the beam has had a finished one; regard sets finished
+hypotheses aside and stops when none can beat them. So Joey NMT makes 39 of the 40 allowed steps in a batch of 64, for
+translations of 13 subwords (counted on a CPU, with the LSTM after 1,200 steps); its own limit, 1.5 times the longest
+source of a batch, would be 45 on average. Without a penalty no hypothesis improves by growing, so Joey NMT's early stop
+seldom matters. With 1 both divide by (5 + length) / 6, and for 2 % of the LSTM's sentences Joey NMT stops before the
+better hypothesis is finished. When a hypothesis reaches the maximum length (40) without an end token, regard prefers
+any finished one, Joey NMT the more probable one.
 
-Each is timed with 64 sentences in a batch, and with more: regard with as many as it takes by itself, Joey NMT with
---many. Ratios are to Joey NMT with the same batch of 64, and of the best to the best. A toolkit that fails is
+Each is timed with batches of 64 sentences and with larger ones: regard with its default batch size, Joey NMT with
+--many. Ratios are to Joey NMT with batches of 64, and of the best to the best. A toolkit that fails is
 reported and left out. After --budget seconds no new round is started.
 """
 

@@ -6,16 +6,16 @@ and toolkit are prepared elsewhere and copied there.
     python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --prepare     # where there is a network
     python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --whole 10900   # on the GPU's machine
 
-Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
-so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
-take turns. Preparation is not timed: reading the text, and the first steps (--warmup; of regard --recording,
-in which graphs are recorded). Counted are target tokens without padding, the end mark included. A toolkit that fails is
-reported and left out; after --budget seconds no new round is started.
+Both read Multi30k (English to German) with the same subwords, in batches of --batch sentences (regard: the same number
+of tokens), with Adam and dropout. Both train as in normal use, batching and logging included, and take turns. Reading
+the text and the first steps are not timed (--warmup; for regard --recording, in which CUDA graphs are recorded). Target
+tokens are counted without padding, with end token. A toolkit that fails is reported and left out; after --budget
+seconds no new round is started.
 
-With --whole STEPS regard, in the precision that was fastest, then trains a model from nothing, alone, and all is on the
-clock: from the start of the process over reading and cutting the text, recording and every step to the weights on the
-disk. (What Triton compiles is in its cache from the turns before; tokens are steps times what a step had in the turns.)
-Joey NMT, which would take minutes, is counted at its rate under way, as if it started at once.
+With --whole STEPS, regard then trains a model from scratch in its fastest precision, alone, and everything is timed:
+from the start of the process through reading and tokenizing the text, recording and all steps to saving the weights.
+(Triton's kernels are in its cache from the turns before; tokens are steps times tokens per step in the turns.) Joey
+NMT, which would take minutes, is counted at its steady rate, as if it started instantly.
 """
 
 import time

@@ -44,8 +44,8 @@ class TestTags:
         assert json.loads(ran.out)["scores"]["AER"]["count"] == 9
         assert "already finished" in regard("train", "--resume", "--out", "model").err
         refusals = {
-            (): "'ba be' does not tell what to write, and this model writes more than one language (again, back): "
-            "say --to again (to train it, --tagged again=CORPUS), or begin it with <2again>.",
+            (): "'ba be' has no tag for the language to write, and this model writes several (again, back): "
+            "give --to again (in training, --tagged again=CORPUS), or begin it with <2again>.",
             ("--to", "bakc"): "This model does not write 'bakc', but again, back. Did you mean 'back'?",
         }
         for options, message in refusals.items():
@@ -108,8 +108,8 @@ class TestSeveral:
             "not to be trained on."
         )
         for entry, message in (
-            ("a.tsv*many", "data.mixed: 'a.tsv*many' ends in 'many' after the *, which is no weight: "),
-            ("a.tsv*-2", "data.mixed: 'a.tsv*-2' ends in '-2' after the *, which is no weight: "),
+            ("a.tsv*many", "data.mixed: 'a.tsv*many' ends in 'many' after the *, which is not a weight: "),
+            ("a.tsv*-2", "data.mixed: 'a.tsv*-2' ends in '-2' after the *, which is not a weight: "),
             ("b.tsv*2", "No file 'b.tsv'. Did you mean 'a.tsv'?"),
         ):
             assert refused("train", "--data", entry, "--out", "m").startswith(message)

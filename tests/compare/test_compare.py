@@ -362,7 +362,9 @@ def test_without_a_test_corpus_the_validation_is_scored_and_said(make, tmp_path)
     (tmp_path / "v.tsv").write_text("".join(lines[30:]))
     data = [f"data.train={tmp_path}/t.tsv", f"data.valid={tmp_path}/v.tsv", "training.steps=2"]
     found, _ = make.run(tmp_path / "out", Variant("look", override(make.config, data)), terms=Terms())
-    assert any(note.startswith("There was no test corpus: all are scored on the validation") for note in found.notes)
+    assert any(
+        note.startswith("There was no test corpus: all variants are scored on the validation") for note in found.notes
+    )
     assert found["look"].runs[0].evaluation.sentences == 10
 
 

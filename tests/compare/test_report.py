@@ -133,8 +133,8 @@ def test_notes_tell_what_cannot_be_compared(make, tmp_path):
     words = replace(other.config, tokenizer=replace(other.config.tokenizer, kind="characters"))
     found, _ = make.run(tmp_path, make.variant("look", steps=1), replace(other, config=words))
     assert found.notes[:2] == (
-        "The variants were not given the same budget: steps, epochs, patience or tokens in a batch differ (see the "
-        "settings below).",
+        "The variants had different budgets: steps, epochs, patience or tokens per batch differ (see the settings "
+        "below).",
         "The variants do not have the same vocabulary, so their losses cannot be compared.",
     )
 

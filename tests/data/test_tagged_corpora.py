@@ -115,7 +115,7 @@ class TestCorpora:
 
     def test_a_language_model_reads_no_tags(self):
         assert wrong(lambda: for_model(open_tagged(["de=b.tsv"]), reads=False), DataError) == (
-            "de=b.tsv: tags stand before a source, and a language model (model.encoder.kind=none) reads none. "
+            "de=b.tsv: tags go before the source, and a language model (model.encoder.kind=none) reads none. "
             "Give the texts without tags."
         )
         Path("a.txt").write_text("x\n")
@@ -191,10 +191,10 @@ class TestTexts:
     def test_a_text_without_a_tag(self):
         for text in ("a b", " <2de> a", "<2de>a", "<2 de> a", "<2> a"):
             assert wrong(lambda text=text: TAGGED.source.encode(text), DataError) == (
-                f"{text!r} does not tell what to write, and this model writes more than one language (de, pt-BR): "
-                "say --to de (to train it, --tagged de=CORPUS), or begin it with <2de>."
+                f"{text!r} has no tag for the language to write, and this model writes several (de, pt-BR): "
+                "give --to de (in training, --tagged de=CORPUS), or begin it with <2de>."
             )
-        assert wrong(lambda: TAGGED.source.encode("a" * 99), DataError).startswith(f"'{'a' * 40}…' does not tell")
+        assert wrong(lambda: TAGGED.source.encode("a" * 99), DataError).startswith(f"'{'a' * 40}…' has no tag")
 
     def test_a_text_with_an_unknown_tag(self):
         assert wrong(lambda: TAGGED.source.encode("<2pt> a"), DataError) == (

@@ -238,7 +238,7 @@ def test_a_model_of_several_languages_is_told_which():
     assert [entry.last for entry in evaluate(translator, ten, beam=2, to="x").by_length if entry.count] == [10]
     with pytest.raises(ConfigError, match="This model does not write 'z', but x, y"):
         evaluate(translator, PAIRS, to="z")
-    with pytest.raises(DataError, match="'a b c' does not tell what to write"):
+    with pytest.raises(DataError, match="'a b c' has no tag for the language to write"):
         evaluate(translator, PAIRS)
     trace = translator.align([Pair("<2y> a b", "b a")])[0]
     assert trace.source == ("<2y>", "a", "b", "</s>")

@@ -172,7 +172,7 @@ def test_features_that_cannot_be_read_are_told_of(pictures, tmp_path, capsys):
         "text.npz: it cannot be read as an .npz file (it is another kind of file)."
     )
     assert said(pictures[0]).endswith(
-        "this model reads features of regions: give an .npz file of them and names of pictures in it, or .npy files."
+        "this model reads region features: give an .npz file of them and names of pictures in it, or .npy files."
     )
 
 

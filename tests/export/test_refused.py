@@ -78,8 +78,8 @@ def test_a_loop_over_the_source(make_folder, export, tmp_path):
     words = Words(["a", "b"])
     folder = make_folder(tmp_path / "m", Config(model=model), Tokenizers(words, words))
     said = (
-        "This model cannot be exported: its encoder (model.encoder.kind=lstmn) looks back at all it has read at every "
-        "position, in a loop that is as long as the source, and a graph's loops are of a fixed length."
+        "This model cannot be exported: its encoder (model.encoder.kind=lstmn) attends to all previous positions in a "
+        "loop as long as the source, and torch's exporter unrolls loops to a fixed length."
     )
     assert refused(ModelError, export, folder, tmp_path / "out") == said
 

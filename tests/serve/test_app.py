@@ -71,8 +71,8 @@ def test_an_address_that_cannot_be_had_is_one_clear_error():
         port = other.getsockname()[1]
         with pytest.raises(ConfigError) as told:
             open_socket("127.0.0.1", port)
-    said = f"Cannot serve at 127.0.0.1, port {port}: address already in use. Give another --port; 0 takes one that is"
-    assert str(told.value) == f"{said} free."
+    said = f"Cannot serve at 127.0.0.1, port {port}: address already in use. Give another --port; 0 picks a free"
+    assert str(told.value) == f"{said} one."
     with pytest.raises(ConfigError, match="There is no host 'no such host'"):
         open_socket("no such host", 0)
 

@@ -194,8 +194,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
         "training.doubly_stochastic=0.0, the default."
     )
     assert refused(captioner("xu2015-soft-small", (features,), (features,), "training.guided=1")) == (
-        "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, and "
-        f"{features} does not tell: set training.guided=0, or learn from scenes."
+        "training.guided needs gold regions of the captions' words and a model with a square grid of cells; with "
+        f"{features} one of them is missing: set training.guided=0, or train on scenes."
     )
     assert refused(
         captioner("xu2015-soft-small", ("scenes:4",), (), "training.guided=1", "training.guided_layer=1")

@@ -74,10 +74,10 @@ def attend(
 ) -> None:
     """Show a model's attention for one sentence or image.
 
-    Translators: a row per target token, a column per source token; darker means more weight. Language models: the
-    self-attention over the sentence itself, with teacher forcing. Captioners, question answerers and detectors: the
-    attention over the image, once per word or detected object. Image classifiers: Grad-CAM and attention rollout of
-    the top classes.
+    Translators: a row per target token, a column per source token; stronger shading means more weight. Language
+    models: the self-attention over the sentence itself, with teacher forcing. Captioners, question answerers and
+    detectors: the attention over the image, once per word or detected object. Image classifiers: Grad-CAM
+    and attention rollout of the top classes.
     """
     _check_text("sentence", sentence)
     check_at_least(20, width=width)

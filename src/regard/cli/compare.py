@@ -109,7 +109,7 @@ def compare(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Retrain variants in the folder whose settings differ.")
+        bool, typer.Option("--overwrite", help="Retrain variants whose settings, data or weights have changed.")
     ] = False,
 ) -> None:
     """Train models under the same conditions and compare them.

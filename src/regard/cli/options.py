@@ -104,7 +104,7 @@ Tagged = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TAG=CORPUS",
-        help="Instead of --data: a corpus and the tag of what it writes, such as de=train.en,train.de or "
+        help="Instead of --data: a corpus and a tag for its targets, such as de=train.en,train.de or "
         "fr=pairs.tsv*2. Repeatable.",
     ),
 ]

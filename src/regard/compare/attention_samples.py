@@ -26,7 +26,7 @@ def show_looks(document: Document, findings: Findings, draw: Draw) -> None:
         return
     document.say(
         f"Each variant's own translation of the same sentences{seed}. Rows are target tokens, columns source tokens; "
-        "darker means more attention. With several layers or heads, their mean is shown.",
+        "stronger shading means more attention. With several layers or heads, their mean is shown.",
         note=True,
     )
     for number, source in enumerate(findings.sentences):

@@ -104,7 +104,7 @@ def _sentence(sentence: Sentence) -> str:
             f'<div class="shown"><b>{escape(one.variant)}</b><p class="text">{escape(one.text) or "(nothing)"}</p>'
             f'{drawn}<p class="about">{escape(about)}</p></div>'
         )
-    key = f'<p class="scale">Darkest colour: a weight of {strongest:.1f}.</p>' if looks else ""
+    key = f'<p class="scale">Full colour: a weight of {strongest:.1f}.</p>' if looks else ""
     beside = f'<div class="beside">{"".join(shown)}</div>'
     right = f'<br><span class="right">{escape(sentence.reference)}</span>' if sentence.reference else ""
     return f'<div class="sentence"><p>{escape(sentence.source)}{right}</p>{beside}{key}</div>'
