@@ -1,9 +1,9 @@
-"""Additive attention on a GPU: eager, torch.compile and fused, against the chip's own rate of tanh.
+"""Benchmark additive attention on a GPU: eager, torch.compile and fused, against the chip's peak tanh rate.
 
 python bench/additive.py                 time, memory and error; the table of docs/performance.md
 python bench/additive.py --sweep         the best tiles of each kernel, for TILES in attention/fused/launch.py
 python bench/additive.py --kernels       how long each kernel takes
-python bench/additive.py --long          sources of 8192 tokens with every score
+python bench/additive.py --long          sources of 8192 tokens, for every score
 """
 
 import argparse
@@ -33,10 +33,10 @@ from regard.masks import masked_softmax
 Tensor = torch.Tensor
 REPEATS = 10
 SIZES = {"long": (16, 1024, 1024, 512, 512), "sentences": (80, 50, 50, 1000, 2000)}
-"""B, T, S, A and V: the case of the issue, and one batch of Bahdanau et al. 2014."""
+"""B, T, S, A and V: a case of long sources, and one batch of Bahdanau et al. 2014."""
 STEPS = {"one query, long": (16, 1, 1024, 512, 512), "one query, sentences": (80, 1, 50, 1000, 2000)}
 KINDS = {"bfloat16": torch.bfloat16, "float32": torch.float32, "tf32": torch.float32}
-"""tf32: numbers of float32, of which the library may round those that it multiplies, as `regard train` lets it."""
+"""tf32: float32 with matrix products in TensorFloat-32, as in `regard train`."""
 TILES = {
     "scores": [(8, 512, 4), (16, 256, 4), (16, 512, 4), (8, 256, 4), (32, 512, 8), (16, 128, 4)],
     "scores of short sources": [(8, 64, 2), (16, 64, 4), (16, 128, 4), (8, 128, 4)],
@@ -45,28 +45,28 @@ TILES = {
     "grad_queries": [(16, 256, 4), (16, 128, 4), (8, 256, 4), (32, 256, 8)],
     "contexts": [(64, 256, 4), (128, 256, 8), (128, 128, 4), (64, 256, 8), (64, 128, 4)],
 }
-"""The first of each is what launch.py has."""
+"""The first of each is the one in launch.py."""
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
 def plain(queries: Tensor, keys: Tensor, vectors: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Read like the paper."""
+    """Compute additive attention as written in the paper."""
     hidden = torch.tanh(queries[:, :, :, None] + keys[:, :, None])
     found = torch.nn.functional.linear(hidden, vectors.to(hidden.dtype)).squeeze(-1)
     return masked_softmax(found, mask[:, None, None]).to(values.dtype) @ values
 
 
 def compilable(queries: Tensor, keys: Tensor, vectors: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """The same with a sum in the place of a product, which torch.compile makes one kernel of."""
+    """The same with a sum instead of a matrix product, which torch.compile fuses into one kernel."""
     hidden = torch.tanh(queries[:, :, :, None] + keys[:, :, None])
     found = (hidden * vectors.to(hidden.dtype)[:, None, None]).sum(dim=-1)
     return masked_softmax(found, mask[:, None, None]).to(values.dtype) @ values
 
 
 def one_by_one(queries: Tensor, keys: Tensor, vectors: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Fused scores, and weights that are kept, as a decoder's step wants them."""
+    """Fused scores with materialised weights, as for one decoder step."""
     found = fused.additive_scores(queries, keys, vectors)
     return masked_softmax(found, mask[:, None, None]).to(values.dtype) @ values
 
@@ -81,9 +81,9 @@ def given(sizes: tuple[int, ...], kind: torch.dtype) -> list[Tensor]:
 
 
 def milliseconds(work: Callable[[], object]) -> tuple[float, float]:
-    """Median and spread of some runs, after some that do not count.
+    """Return the median and spread of several runs, after a warm-up.
 
-    The GPU is not waited for in between, nor is it in training: where it has enough to do, launching takes no time.
+    There is no synchronisation between runs, as in training: launch overhead is hidden while the GPU is busy.
     """
     marks = []
     for _ in range(3 + REPEATS):
@@ -98,7 +98,7 @@ def milliseconds(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def mebibytes(work: Callable[[], object], inputs: list[Tensor]) -> float:
-    """The most that is held at once, inputs and outputs among it."""
+    """Return the peak memory, including inputs and outputs."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -119,7 +119,7 @@ def both(function: Callable[..., Tensor], inputs: list[Tensor]) -> tuple[Tensor,
 
 
 def error(function: Callable[..., Tensor], inputs: list[Tensor]) -> float:
-    """The largest relative error of the context and the gradients of two rows, against float64."""
+    """Return the largest relative error of the context and the gradients of two rows, against float64."""
     few = [one[:2, :, :256] if one.dim() == 4 else one[:2, :256] if one.dtype == torch.bool else one for one in inputs]
     few = [one.detach().clone().requires_grad_(one.requires_grad) for one in few]
     exact = [one.detach().double().requires_grad_() if one.requires_grad else one for one in few]
@@ -143,7 +143,7 @@ def many_tanh(OUT, STEPS: tl.constexpr, N: tl.constexpr):
 
 
 def tanh_rate() -> float:
-    """How many tanh a second the chip computes, with nothing else to do."""
+    """Return the chip's peak rate of tanh per second."""
     programs, steps, size = torch.cuda.get_device_properties(0).multi_processor_count * 64, 512, 1024
     out = torch.empty(programs * size, device="cuda")
     took, _ = milliseconds(lambda: many_tanh[(programs,)](out, STEPS=steps, N=size, num_warps=4))
@@ -200,7 +200,7 @@ def compare(compiled: bool) -> None:
 
 
 def sweep(kind: torch.dtype) -> None:
-    """Time each kernel's tiles by what they make of the whole, the others being as they are."""
+    """Time the whole operation with each tile size of each kernel, leaving the other kernels unchanged."""
     torch.use_deterministic_algorithms(False)
     for name, tiles in TILES.items():
         short, few = name == "scores of short sources", name == "scores of few"
@@ -239,7 +239,7 @@ def one_step(look: Attention, kind: torch.dtype, size: int) -> None:
 
 
 def long_sources(kind: torch.dtype, size: int = 8192) -> None:
-    """Train one step of each score on sources of 8192 tokens, B=2; a sequence that looks at itself, and at another."""
+    """Time one training step of each score on sources of 8192 tokens, B=2: self-attention and cross-attention."""
     print(f"{kind}, B=2, {size:,} tokens looking at {size:,}, width 512".removeprefix("torch."))
     print("| score | looks at | forward + backward, ms | MiB |\n|---|---|---|---|")
     for score, itself in itertools.product(scores, (False, True)):

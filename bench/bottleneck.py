@@ -1,8 +1,8 @@
-"""The claim that founded the field, measured: without attention a model falls apart with length, with it it does not.
+"""Measure the bottleneck that attention removes: without it, translation quality falls with sentence length.
 
 Trains the same model twice on `phrasebook`, with additive attention and with one fixed vector, scores both on held-out
 sentences of controlled length, and writes docs/bottleneck.md with its table and plot. Run: make bottleneck
-(about half an hour on 2 CPU cores; a run that was interrupted goes on where it was).
+(about half an hour on 2 CPU cores; an interrupted run is resumed).
 """
 
 import argparse
@@ -27,7 +27,7 @@ VARIANTS = {"with attention": (), "without attention": ("model.attention=none",)
 
 
 def train_both(folder: Path, steps: int) -> dict[str, tuple[Config, Path]]:
-    """Train each variant, or go on with it, or leave it if it is done."""
+    """Train or resume each variant, unless it is finished."""
     made = {}
     for name, change in VARIANTS.items():
         config = override(configuration(long=True), (*change, f"training.steps={steps}"))
@@ -38,7 +38,7 @@ def train_both(folder: Path, steps: int) -> dict[str, tuple[Config, Path]]:
 
 
 def score(model: Path, sentences: int, device: str) -> tuple[dict[str, Report], Report]:
-    """Score one model on each bin of lengths, and on all long sentences together."""
+    """Score one model on each length bin, and on all long sentences together."""
     translator = regard.load(model, device=device)
     reports = {}
     for shortest, longest in BINS:
@@ -78,7 +78,7 @@ def write_page(
     config: Config,
     options: argparse.Namespace,
 ) -> str:
-    """Put the table, the plot and what produced them on one page."""
+    """Return the page with the table, the plot and how they were made."""
     with_, without = (results[name] for name in VARIANTS)
     rows = [
         f"| {label} | {report['BLEU'].value:.1f} | {without[0][label]['BLEU'].value:.1f} "

@@ -1,8 +1,8 @@
-"""How much memory a large corpus takes: a million pairs are to train within 1.5 GB of resident memory.
+"""Measure the memory that training on a large corpus takes: a million pairs should fit in 1.5 GB of resident memory.
 
 Makes a corpus of N pairs in a temporary folder. A fresh process then learns a tokenizer from it, builds the token cache
-and goes through one epoch of batches; another one trains `bahdanau2014-small` on it for some steps. Both print the most
-memory that was resident so far after each stage.
+and iterates over one epoch of batches; another one trains `bahdanau2014-small` on it for some steps. Both print their
+peak resident memory after each stage.
 
     python bench/corpus_memory.py --pairs 1000000
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 
 def make_corpus(path: Path, pairs: int) -> None:
-    """Write pairs of 5 to 30 made-up words, distributed as words are (Zipf): few very frequent, many rare."""
+    """Write pairs of 5 to 30 made-up words with a Zipf distribution."""
     random = np.random.Generator(np.random.PCG64(1))
     syllables = np.array([a + b for a in "bcdfghjklmnprstvz" for b in "aeiou"])
     lengths = random.integers(1, 5, 50_000)
@@ -37,13 +37,13 @@ START = time.perf_counter()
 
 
 def report(stage: str) -> None:
-    """Print the peak of this process so far."""
+    """Print the peak memory of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{stage:<60}{peak:8,.0f} MB {time.perf_counter() - START:8.1f} s", flush=True)
 
 
 def measure(path: Path, folder: Path) -> None:
-    """Go the way of a training run up to the model; this is what runs in the first fresh process."""
+    """Run everything that precedes the model in training; runs in the first fresh process."""
     from regard.config import TokenizerConfig
     from regard.data.batching import BatchOrder, make_batch
     from regard.data.corpus import open_corpus
@@ -67,7 +67,7 @@ def measure(path: Path, folder: Path) -> None:
 
 
 def train(path: Path, folder: Path, steps: int) -> None:
-    """Train as `regard train` does; this is what runs in the second fresh process."""
+    """Train as `regard train` does; runs in the second fresh process."""
     from regard.config_io import override
     from regard.presets import preset
     from regard.training.progress import Silent
@@ -77,7 +77,7 @@ def train(path: Path, folder: Path, steps: int) -> None:
     config = override(preset("bahdanau2014-small"), changes)
     run(config, folder, reporter=Silent())
     weights = (folder / "model.safetensors").stat().st_size / 2**20
-    # Adam keeps two more copies of the weights, and the gradient is a fourth.
+    # Weights, gradients, and the two moments of Adam.
     report(f"training, {steps} steps (the model: 4 × {weights:.0f} MB of it)")
 
 

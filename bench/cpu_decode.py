@@ -1,27 +1,27 @@
-"""How fast regard and other toolkits translate with the same networks on the CPU, side by side.
+"""Compare the translation speed of regard and other toolkits with the same networks on the CPU.
 
     python bench/cpu_decode.py
     python bench/cpu_decode.py --peers opennmt-py,ctranslate2 --models transformer
     python bench/cpu_decode.py --peers joeynmt,opennmt-py --regard lstm-additive=FOLDER --regard transformer=FOLDER
 
-All translate the 1,000 test sentences of Multi30k (English to German; 14.2 pieces each on average), 64 at a time, by
-greedy search and by beam search, and the first of them one by one. Joey NMT, OpenNMT-py and CTranslate2 have regard's
-weights (workers/to_joey.py, to_opennmt.py), so that all write the same; "same, %" is how many translations are those of
-regard's exact search, piece by piece (greedy / beam). eole and Marian train models of their own for as many steps as
-regard (--trained) and end where these end: the mean length in pieces (greedy / beam) stands beside the speed, and
-pieces a second. regard's model is trained here too, where --regard MODEL=FOLDER does not name a better one. "BLEU" is
-sacreBLEU's of the beam search.
+All translate the 1,000 test sentences of Multi30k (English to German; 14.2 subwords each on average) in batches of 64,
+by greedy search and by beam search, and the first sentences one by one. Joey NMT, OpenNMT-py and CTranslate2 use
+regard's weights (workers/to_joey.py, to_opennmt.py) and so should give the same output: "same, %" is the share of
+translations identical to those of regard's exact search (greedy / beam). eole and Marian train their own models for as
+many steps as regard (--trained), so their outputs differ in length: the table has the mean length in subwords (greedy /
+beam) and subwords per second too. regard's model is trained here unless --regard MODEL=FOLDER names one. "BLEU" is
+sacreBLEU's, of the beam search.
 
-Hypotheses are ranked by their probability alone (--length-penalty 0): that is the same in all toolkits, but where one
-reaches the most pieces (40) without an end: regard takes any other that has ended, Joey NMT the more probable one
-(gpu_decode.py says how their searches differ). With 1, regard, Joey NMT, OpenNMT-py and eole divide its logarithm by
-(5 + length) / 6 (the last two count the begin mark too), Marian and CTranslate2 by the length; and where hypotheses are
-ranked so, only regard's exact search goes on until no other can win. That result is written beside the other one
-(cpu_decode_penalty.txt).
+Hypotheses are ranked by their probability alone (--length-penalty 0). This is the same in all toolkits, except when a
+hypothesis reaches the maximum length (40) without an end token: regard prefers any finished one, Joey NMT the more
+probable one (gpu_decode.py explains how their searches differ). With 1, regard, Joey NMT, OpenNMT-py and eole divide
+the log-probability by (5 + length) / 6 (the last two count the start token too), Marian and CTranslate2 by the length;
+and then only regard's exact search continues until no other hypothesis can win. The result with 1 goes to
+cpu_decode_penalty.txt.
 
-regard translates from text to text, as `regard translate` does; all others get and give pieces. "exact" is float32,
-"fast" is `regard translate --fast`. For many sentences CTranslate2 has a worker for each thread, for one sentence all
-threads (int8: one).
+regard translates from text to text, as `regard translate` does; all others read and write subwords. "exact" is float32,
+"fast" is `regard translate --fast`. CTranslate2 has one worker per thread for many sentences, and all threads for one
+sentence (int8: one thread).
 
 Toolkits take turns. A turn that takes longer than --enough seconds is not repeated, and a toolkit whose greedy search
 takes that long gets a quarter of the sentences for its beam search.
@@ -64,12 +64,12 @@ KINDS: dict[str, dict[str, dict[str, Any]]] = {
     "regard": {"exact": {}, "fast": {"fast": True}},
     "ctranslate2": {"float32": {"precision": "float32"}, "int8": {"precision": "int8"}},
 }
-"""Toolkits that are measured in several ways."""
+"""Toolkits that are measured in several configurations."""
 WAYS = ("greedy", "beam", "single")
 
 
 class Measured:
-    """A worker, and what it did in its turns."""
+    """A worker and its measurements."""
 
     def __init__(self, worker: Worker, label: str) -> None:
         self.worker, self.label = worker, label
@@ -77,7 +77,7 @@ class Measured:
         self.pieces: dict[str, list[list[str]]] = {}
 
     def share(self, way: str, lines: list[str], given: Namespace) -> list[str]:
-        """Return what it translates: one that is slow by greedy search already gets a quarter for its beam search."""
+        """Return the sentences to translate: a quarter for the beam search of a toolkit with slow greedy search."""
         if way == "single":
             return lines[: given.singles]
         lines = lines[: given.sentences]
@@ -85,7 +85,7 @@ class Measured:
         return lines[: max(1, len(lines) // 4)] if slow else lines
 
     def turn(self, way: str, lines: list[str], given: Namespace) -> None:
-        """Let it translate: sentences a second, or milliseconds for one."""
+        """Run one turn and record sentences per second, or milliseconds per sentence."""
         spread = self.found[way]
         if spread.values and self.took(way, len(lines)) > given.enough:
             return
@@ -96,22 +96,22 @@ class Measured:
         self.pieces[way] = found["pieces"]
 
     def took(self, way: str, count: int) -> float:
-        """Return how long the last turn took, in seconds."""
+        """Return the duration of the last turn in seconds."""
         value = self.found[way].values[-1]
         return count * value / 1000 if way == "single" else count / value
 
     def length(self, way: str) -> float:
-        """Return how long its translations are on average, in pieces."""
+        """Return the mean length of its translations in subwords."""
         return statistics.fmean(len(pieces) for pieces in self.pieces[way])
 
     def same(self, way: str, other: "Measured") -> float:
-        """Return how many of its translations are those of another, in per cent."""
+        """Return the percentage of its translations that equal another's."""
         pairs = list(zip(self.pieces[way], other.pieces[way], strict=False))  # a slow one has fewer
         return 100 * statistics.fmean(one == another for one, another in pairs)
 
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace) -> list[Measured]:
-    """Start all workers, then let them translate in turns."""
+    """Start all workers, then have them translate in turns."""
     every: list[Measured] = []
     lines = {name: texts(settings, name, model) for name in names}
     try:
@@ -121,7 +121,7 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace) 
                     worker = Worker(name, model, "decode", settings, label=kind, **more)
                     every.append(Measured(worker, kind))
                     worker.ready()
-                    for way in WAYS:  # once, off the clock
+                    for way in WAYS:  # warm-up
                         few = lines[name][-8:]
                         worker.ask(lines=few, beam=1 if way == "greedy" else given.beam, single=way == "single")
                 say(f"{model}: {name} {kind} is warm")
@@ -138,20 +138,20 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace) 
 
 
 def texts(settings: Settings, name: str, model: str) -> list[str]:
-    """Return the test sentences; who has regard's weights reads the pieces of its tokenizer."""
+    """Return the test sentences; toolkits with regard's weights read the subwords of its tokenizer."""
     if name in CONVERTED:
         return (model_folder(settings, name, model) / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
     return inputs(settings.cache / "data", name, "test")
 
 
 def inputs(data: Path, name: str, part: str) -> list[str]:
-    """Return what a toolkit reads: regard reads text, the others pieces."""
+    """Return a toolkit's input: text for regard, subwords for the others."""
     file = f"{part}.en" if name == "regard" else f"{part}.bpe.en"
     return (data / file).read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def bleu(data: Path, pieces: list[list[str]]) -> float:
-    """Return sacreBLEU's BLEU of pieces put together."""
+    """Return sacreBLEU's BLEU of detokenized subwords."""
     import sacrebleu
 
     texts = ["".join(line).replace("▁", " ").strip() for line in pieces]
@@ -160,7 +160,7 @@ def bleu(data: Path, pieces: list[list[str]]) -> float:
 
 
 def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
-    """Write what was measured of one network; the first is regard's exact search."""
+    """Return the table rows of one network; the first is regard's exact search."""
     made = []
     for one in every:
         alike = one.worker.name in ("regard", *CONVERTED)
@@ -183,7 +183,7 @@ def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
 
 
 def start_up(settings: Settings, names: list[str], model: Path) -> list[list[str]]:
-    """Time what a person waits for before anything happens: the best of three, in seconds."""
+    """Measure the start-up time: the best of three, in seconds."""
     found = []
     regard = str(Path(sys.executable).parent / "regard")
     commands: list[tuple[str, list[str]]] = [("regard --help", [regard, "--help"])]
@@ -202,15 +202,15 @@ def start_up(settings: Settings, names: list[str], model: Path) -> list[list[str
 
 def _seconds(command: list[str]) -> float:
     began = time.perf_counter()
-    # Modules are compiled once, as they are for everybody who does not forbid it; the best of three has them.
+    # Python's bytecode cache is used, as by default; the best of three has it warm.
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # No time goes into typing: what is read is there at once, and ends after one line.
+    # The input is one line that is available at once.
     subprocess.run(command, input=b"A man sleeps.\n", capture_output=True, check=True, cwd=ROOT, env=environ)
     return time.perf_counter() - began
 
 
 def translating(description: str | None, peers: list[str]) -> ArgumentParser:
-    """Return a parser with what the benches of decoding take."""
+    """Return a parser with the options of the decoding benchmarks."""
     parser = options(description, peers)
     parser.add_argument("--models", default=",".join(MODELS), help="networks: " + ", ".join(MODELS))
     parser.add_argument("--trained", type=int, default=1200, help="steps that the models are trained for")
@@ -223,7 +223,7 @@ def translating(description: str | None, peers: list[str]) -> ArgumentParser:
 
 
 def settings_of(given: Namespace) -> Settings:
-    """Return what all workers are told."""
+    """Return the settings of all workers."""
     settings = Settings(
         given.cache.resolve(), threads=given.threads, trained=given.trained, beam=given.beam,
         length_penalty=given.length_penalty,
@@ -235,7 +235,7 @@ def settings_of(given: Namespace) -> Settings:
 
 
 def which(given: Namespace, settings: Settings) -> str:
-    """Say which models were measured, and how hypotheses are ranked."""
+    """Return a description of the models, and of how hypotheses are ranked."""
     asked = [name for name in split(given.peers) if name in CONVERTED]
     shared = f"{', '.join(asked)} with regard's weights; " if asked else ""
     own = "".join(f"; {model} of regard: {folder.name}" for model, folder in settings.ours.items())

@@ -1,19 +1,19 @@
-"""How fast regard and other toolkits train the same networks on the CPU: target tokens a second, side by side.
+"""Compare the training speed of regard and other toolkits with the same networks on the CPU, in target tokens/s.
 
     python bench/cpu_train.py
     python bench/cpu_train.py --peers joeynmt,opennmt-py --models lstm-additive --rounds 5
 
-All read Multi30k (English to German) in the same pieces, in batches of 64 sentences (regard: of as many tokens as 64
-sentences have), with dropout, without label smoothing, by Adam, on as many threads, in float32; regard also in bfloat16
-where the CPU multiplies in it. They take turns, --rounds of --seconds each. Counted are target tokens without padding,
-the end mark included; the clock runs on through batching and all else between two steps. A number is that of all turns
-together ± half the way from the slowest turn to the fastest. "fill" is the part of a padded target batch that is text.
-"float32 ×" and "bfloat16 ×" are regard's speeds over the toolkit's.
+All read Multi30k (English to German) with the same subwords, in batches of 64 sentences (regard: the same number of
+tokens), with dropout, without label smoothing, with Adam, the same number of threads, and in float32; regard also in
+bfloat16 if the CPU supports it. They take turns: --rounds of --seconds each. Target tokens are counted without padding,
+with end token; the time includes batching and everything else between steps. Numbers are over all turns ± half the
+range of the turns. "fill" is the share of a padded target batch that is not padding. "float32 ×" and "bfloat16 ×" are
+the ratios of regard's speed to the toolkit's.
 
-Each toolkit makes its batches as it does by default. Joey NMT's are sentences in random order: it has no buckets, and
-its default batch_type, which its recurrent examples keep, is "sentence"; so half of what it computes is padding.
+Each toolkit batches as it does by default. Joey NMT takes sentences in random order: it has no buckets, and its default
+batch_type, which its recurrent examples keep, is "sentence"; so half of its computation is padding.
 
-The first run makes environments (some minutes) and cuts the data into pieces.
+The first run makes environments (some minutes) and tokenizes the data.
 """
 
 from argparse import Namespace
@@ -41,7 +41,7 @@ MODELS = {
     "lstm-general": ("joeynmt", "opennmt-py"),
     "transformer": ("joeynmt", "opennmt-py", "eole", "marian"),
 }
-"""Which toolkits are measured with which network; eole's general attention is OpenNMT-py's."""
+"""The toolkits measured with each network; eole's general attention is OpenNMT-py's."""
 WORDS = {
     "lstm-additive": "LSTM, encoder 2×256, decoder 512, embeddings 256, additive attention, input feeding",
     "lstm-general": "the same with general attention",
@@ -50,11 +50,11 @@ WORDS = {
 
 
 PRECISIONS = ("float32", "bfloat16")
-"""Those that regard is measured in."""
+"""The precisions that regard is measured in."""
 
 
 class Measured:
-    """A worker and what it did in its turns."""
+    """A worker and its measurements."""
 
     def __init__(self, worker: Worker, precision: str = "float32") -> None:
         self.worker, self.precision = worker, precision
@@ -63,7 +63,7 @@ class Measured:
         self.seconds = 0.0
 
     def turn(self, seconds: float, clock: str) -> None:
-        """Let it train for a while."""
+        """Run one turn of training."""
         found = self.worker.ask(seconds=seconds, clock=clock)
         self.speed.values.append(found["tokens"] / found["seconds"][clock])
         self.seconds += found["seconds"][clock]
@@ -73,7 +73,7 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Target tokens a second, over all turns."""
+        """Target tokens per second, over all turns."""
         return self.tokens / self.seconds
 
     def __str__(self) -> str:
@@ -81,13 +81,13 @@ class Measured:
 
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace) -> list[Measured]:
-    """Start all workers, then let them train in turns."""
+    """Start all workers, then have them train in turns."""
     every: list[Measured] = []
     ours = [
         ("regard", kind, {"label": kind, "set": [f"training.precision={kind}"]}) for kind in split(given.precisions)
     ]
     try:
-        # One after the other: warming up at once they would be in each other's way.
+        # Warm up one after the other, since they would slow each other down.
         for name, kind, more in [*ours, *((name, "float32", {}) for name in names)]:
             with locked():
                 every.append(Measured(Worker(name, model, "train", settings, **more), kind))
@@ -106,7 +106,7 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace) 
 
 
 def rows(model: str, every: list[Measured], precisions: list[str]) -> list[list[str]]:
-    """Write what was measured of one network."""
+    """Return the table rows of one network."""
     ours = {one.precision: one.rate for one in every if one.worker.name == "regard"}
     made = []
     for one in every:

@@ -1,27 +1,27 @@
-"""How fast regard and Joey NMT translate on one GPU: 1,000 sentences, greedy and beam search.
+"""Compare the translation speed of regard and Joey NMT on one GPU: 1,000 sentences, greedy and beam search.
 
     python bench/gpu_decode.py --cache carry/bench --peer-folder carry/joeynmt
     python bench/gpu_decode.py ... --regard lstm-additive=FOLDER --regard transformer=FOLDER
 
 Data and Joey NMT are carried to the GPU's machine as for bench/gpu_train.py (--prepare there). regard's models are
-trained there for --trained steps, all at once, where --regard MODEL=FOLDER does not name one and --made has none yet.
-Joey NMT has regard's weights (workers/to_joey.py); "same, %" is how many translations are those of regard in batches of
-64, piece by piece (greedy / beam): a GPU's rounding may change a few. regard translates from text to text, the other
-from pieces to pieces.
+trained there for --trained steps, in parallel, unless --regard MODEL=FOLDER names one or --made has it.
+Joey NMT uses regard's weights (workers/to_joey.py); "same, %" is the share of translations identical to those of regard
+in batches of 64 (greedy / beam): a GPU's rounding may change a few. regard translates from text to text, Joey NMT from
+subwords to subwords.
 
-Hypotheses are ranked by their probability alone (--length-penalty 0), and both then find the same (on a CPU in float32,
-1,000 of 1,000 by greedy search, 1,000 and 999 with beam 5). Their beam searches are not the same one: Joey NMT extends
-hypotheses beyond their end mark too and stops when one has ended in every place of the beam, whatever lies there then;
-regard sets aside what has ended and stops when nothing can beat it. So Joey NMT makes 39 of the 40 steps that are
-allowed in a batch of 64, for translations of 13 pieces (counted on a CPU, the LSTM of 1,200 steps); its own limit, 1.5
-times the longest source of a batch, would be 45 on average. Without a penalty no hypothesis gets better by growing, and
-what Joey NMT leaves undone seldom matters. With 1 both divide by (5 + length) / 6, and for 2 % of the LSTM's sentences
-Joey NMT stops before the better one has ended. Where a hypothesis reaches the most pieces (40) without an end, regard
-takes any other that has ended, Joey NMT the more probable one.
+Hypotheses are ranked by their probability alone (--length-penalty 0), and both then give the same output (on a CPU in
+float32, 1,000 of 1,000 by greedy search, 1,000 and 999 with beam 5). Their beam searches differ: Joey NMT extends
+hypotheses beyond their end token too and stops when each slot of the beam has had a finished one; regard sets finished
+hypotheses aside and stops when none can beat them. So Joey NMT makes 39 of the 40 allowed steps in a batch of 64, for
+translations of 13 subwords (counted on a CPU, with the LSTM after 1,200 steps); its own limit, 1.5 times the longest
+source of a batch, would be 45 on average. Without a penalty no hypothesis improves by growing, so Joey NMT's early stop
+seldom matters. With 1 both divide by (5 + length) / 6, and for 2 % of the LSTM's sentences Joey NMT stops before the
+better hypothesis is finished. When a hypothesis reaches the maximum length (40) without an end token, regard prefers
+any finished one, Joey NMT the more probable one.
 
-Each is timed with 64 sentences in a batch, and with more: regard with as many as it takes by itself, Joey NMT with
---many. Ratios are to Joey NMT with the same batch of 64, and of the best to the best. A toolkit that fails is told of
-and left out. After --budget seconds no new round is begun.
+Each is timed with batches of 64 sentences and with larger ones: regard with its default batch size, Joey NMT with
+--many. Ratios are to Joey NMT with batches of 64, and of the best to the best. A toolkit that fails is
+reported and left out. After --budget seconds no new round is started.
 """
 
 import time
@@ -39,14 +39,14 @@ SAME = "64"
 
 
 def kinds(name: str, given: Namespace) -> dict[str, dict[str, Any]]:
-    """Say how a toolkit is measured: by a name, and what its worker is told."""
+    """Return the configurations of a toolkit: a name, and the settings of its worker."""
     if name == "regard":
         return {SAME: {}, "own": {"batch": None}}
     return {SAME: {}, str(given.many): {"batch": given.many}}
 
 
 def make_all(names: list[str], models: list[str], settings: Settings) -> dict[str, list[str]]:
-    """Train regard's models, all at once, and give the others their weights; return who has each of them."""
+    """Train regard's models in parallel and convert them for the others; return the toolkits that have each model."""
 
     def made(model: str) -> list[str]:
         there = []
@@ -63,7 +63,7 @@ def make_all(names: list[str], models: list[str], settings: Settings) -> dict[st
 
 
 def measure(model: str, names: list[str], settings: Settings, given: Namespace, until: float) -> list[Measured]:
-    """Start all workers, then let them translate in turns; who fails is out."""
+    """Start all workers, then have them translate in turns; one that fails is left out."""
     every: list[Measured] = []
     lines = {name: texts(settings, name, model)[: given.sentences] for name in names}
     for name in names:
@@ -103,7 +103,7 @@ def measure(model: str, names: list[str], settings: Settings, given: Namespace, 
 
 
 def rows(model: str, every: list[Measured], data: Path) -> list[list[str]]:
-    """Write what was measured of one network."""
+    """Return the table rows of one network."""
     first = next((one for one in every if (one.worker.name, one.label) == ("regard", SAME)), None)
     peers = [one for one in every if one.worker.name != "regard"]
 

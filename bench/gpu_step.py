@@ -1,4 +1,4 @@
-"""What one training step of a GRU decoder with additive attention costs, forward and backward, beside what it might.
+"""Benchmark one training step of a GRU decoder with additive attention, forward and backward, against baselines.
 
     python bench/gpu_step.py            # the two cases of docs/performance.md, on a GPU, in bfloat16
     python bench/gpu_step.py --kernels  # how long each kernel of the captured step takes, and how often it runs
@@ -76,7 +76,7 @@ class Plain(nn.Module):
         self.readout = nn.Linear(2 * width + states, width)
 
     def forward(self, inputs: Tensor, memory: Tensor) -> Tensor:
-        """Look, step, and once all steps are made, read out."""
+        """Attend and step for each target position, then apply the readout to all steps."""
         keys, hidden = self.U(memory), inputs.new_zeros(inputs.shape[0], self.W.in_features)
         steps = []
         for entering in inputs.unbind(1):
@@ -125,7 +125,7 @@ def ours(case: Case, device: str, precision: str, states: int) -> Step:
 
 @contextlib.contextmanager
 def plainly() -> Iterator[None]:
-    """Let regard compute with plain operations, whose gradients autograd makes step by step."""
+    """Make regard use plain operations with autograd instead of its own kernels."""
     modules = (step_loop, fused, rnn_gates)
     usual, looping = step_loop.runs_kernels, step_loop.looping
     try:
@@ -224,7 +224,7 @@ def arithmetic(case: Case, states: int) -> float:
 
 
 def measure(case: Case, given: argparse.Namespace) -> list[list[str]]:
-    """Time all that there is for a case; what fails says so, and the rest goes on."""
+    """Time all versions of a case; failures are reported and the rest continues."""
     device, precision, states = given.device, given.precision, given.states
     steps: dict[str, Callable[[], Step]] = {
         "regard, eager": lambda: ours(case, device, precision, states),
@@ -267,7 +267,7 @@ def _spread(found: list[float]) -> str:
 
 
 def _said(problem: Exception) -> str:
-    """Print where something failed, and say it in one line."""
+    """Print the traceback of an error, and return the error in one line."""
     traceback.print_exception(problem)
     return f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"[:100]
 
@@ -287,7 +287,7 @@ def kernels(case: Case, given: argparse.Namespace) -> None:
 
 
 def loss(given: argparse.Namespace) -> None:
-    """Time the loss of logits and its gradient, which stands where they stood."""
+    """Time the loss of logits and its gradient, which overwrites the logits."""
     from regard.training.fused_loss import Wanted, plain_rows
     from regard.training.loss_kernels import rows
 
@@ -304,7 +304,7 @@ def loss(given: argparse.Namespace) -> None:
 
 
 def sweep(case: Case, given: argparse.Namespace) -> None:
-    """Time the captured step with other tiles of one kernel, the others being as they are."""
+    """Time the captured step with each tile size of each kernel, leaving the other kernels unchanged."""
     from regard.attention.fused import launch
 
     step = ours(case, given.device, given.precision, given.states)

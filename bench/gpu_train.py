@@ -1,21 +1,21 @@
-"""How fast regard and Joey NMT train Bahdanau's system (H = 1000) on one GPU: tokens a second of a training under way.
+"""Compare the training speed of regard and Joey NMT on one GPU, with Bahdanau's system (H = 1000), in tokens/s.
 
 The GPU's machine needs torch, Triton, numpy, safetensors, sentencepiece, sacrebleu and matplotlib, and no network: data
-and toolkit are made elsewhere and carried there.
+and toolkit are prepared elsewhere and copied there.
 
     python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --prepare     # where there is a network
     python bench/gpu_train.py --cache carry/bench --peer-folder carry/joeynmt --whole 10900   # on the GPU's machine
 
-Both read Multi30k (English to German) in the same pieces, in batches of --batch sentences (regard: of as many tokens as
-so many sentences have), by Adam, with dropout; both train as they do for a person, batching and logging included, and
-take turns. What comes before is off the clock: reading the text, and the first steps (--warmup; of regard --recording,
-in which graphs are recorded). Counted are target tokens without padding, the end mark included. A toolkit that fails is
-told of and left out; after --budget seconds no new round is begun.
+Both read Multi30k (English to German) with the same subwords, in batches of --batch sentences (regard: the same number
+of tokens), with Adam and dropout. Both train as in normal use, batching and logging included, and take turns. Reading
+the text and the first steps are not timed (--warmup; for regard --recording, in which CUDA graphs are recorded). Target
+tokens are counted without padding, with end token. A toolkit that fails is reported and left out; after --budget
+seconds no new round is started.
 
-With --whole STEPS regard, in the precision that was fastest, then trains a model from nothing, alone, and all is on the
-clock: from the start of the process over reading and cutting the text, recording and every step to the weights on the
-disk. (What Triton compiles is in its cache from the turns before; tokens are steps times what a step had in the turns.)
-Joey NMT, which would take minutes, is counted at its rate under way, as if it started at once.
+With --whole STEPS, regard then trains a model from scratch in its fastest precision, alone, and everything is timed:
+from the start of the process through reading and tokenizing the text, recording and all steps to saving the weights.
+(Triton's kernels are in its cache from the turns before; tokens are steps times tokens per step in the turns.) Joey
+NMT, which would take minutes, is counted at its steady rate, as if it started instantly.
 """
 
 import time
@@ -49,7 +49,7 @@ KINDS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def measure(names: list[str], settings: Settings, given: Namespace) -> list[tuple[str, Measured]]:
-    """Start all workers at once, then let them train in turns; who fails is out."""
+    """Start all workers in parallel, then have them train in turns; one that fails is left out."""
     until = time.monotonic() + given.budget
     started: list[tuple[str, Measured]] = []
     for name in names:
@@ -88,7 +88,7 @@ def measure(names: list[str], settings: Settings, given: Namespace) -> list[tupl
 
 
 def whole(every: list[tuple[str, Measured]], settings: Settings, given: Namespace) -> str:
-    """Let regard, at its fastest, train a model from its start to its end, alone; a failure is told."""
+    """Time a whole training run of regard in its fastest precision, alone; return a line on it, or on its failure."""
     own = {kind: one for kind, one in every if one.worker.name == "regard"}
     peers = [one.rate for _, one in every if one.worker.name != "regard"]
     if not own:

@@ -1,4 +1,4 @@
-"""How the cost of a training step grows with length, batch and vocabulary, and that of preparing with the corpus.
+"""Measure how the time of a training step grows with length, batch and vocabulary, and preparation with the corpus.
 
     python bench/growth.py                 # on the CPU: a table, and a picture for docs/performance.md with --keep
     python bench/growth.py --device cuda   # the same on a GPU, where steps are recorded and replayed
@@ -84,16 +84,16 @@ WORDS, LENGTH, QUESTION = 10000, 32, 16
 
 @dataclass
 class Told(Silent):
-    """What a trainer told of its steps."""
+    """A reporter that records the times and losses of training steps."""
 
     least: float = 0.0
     """Seconds of steps to be timed."""
     fewest: int = 3
     """Steps to be timed."""
     off: int = 3
-    """Steps that do not count: on a GPU the first is run as it comes, and the second recorded."""
+    """Warm-up steps: on a GPU the first runs eagerly, and the second is recorded."""
     by_clock: bool = True
-    """Whether the clock's seconds are counted, and not the processor's."""
+    """Whether to measure wall-clock time instead of CPU time."""
     last: float = 0.0
     seconds: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -122,13 +122,13 @@ class Told(Silent):
 
 
 def busy() -> float:
-    """Return the seconds that this process and those that it began have had of a processor."""
+    """Return the CPU time of this process and its children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class Unsaved(Trainer):
-    """The trainer of `regard train`, which stops when enough was timed and leaves nothing behind."""
+    """The trainer of `regard train`, except that it stops after enough timed steps and saves nothing."""
 
     def end(self) -> str | None:
         """Stop."""
@@ -139,7 +139,7 @@ class Unsaved(Trainer):
 
 
 def drawn(config: Config, device: torch.device, words: int) -> nn.Module:
-    """Make a model on a device, with small weights: a paper's own take minutes to draw."""
+    """Build a model on a device with simple small random weights: a paper's initialisation can take minutes."""
     torch.manual_seed(1)
     model = build_empty(config.model, words, words).to(device)
     with torch.no_grad():
@@ -386,7 +386,7 @@ def peak_of_gpu(name: str, device: torch.device) -> list[str]:
 
 
 def free() -> None:
-    """Give a GPU back what nobody has any more."""
+    """Free unused GPU memory."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Small models of every score, trained on sources of 8,192 tokens: peak memory, seconds a step, and whether it learns.
+"""Train small models with every score on sources of 8,192 tokens: peak memory, seconds per step, and the loss.
 
     python bench/long_sources.py --keep                            # on a GPU
     python bench/long_sources.py --device cpu --source 96 --target 8 --long 16    # a look at the script itself
@@ -8,12 +8,12 @@ and replayed from then on. Sources of a batch have from a third of the longest l
 so that there is padding in every batch. Systems, with a vocabulary of 8,000 words, and the score in every place that
 may have it:
 
-  bahdanau     LSTMs; the decoder looks before each of its steps (4 sentences)
-  luong        LSTMs; the decoder looks after its steps, at all of them at once (4 sentences)
-  transformer  2 + 2 layers, 4 heads; sources look at themselves, targets at their past and the source (2 sentences)
+  bahdanau     LSTMs; the decoder attends before each step (4 sentences)
+  luong        LSTMs; the decoder attends after its steps, for all of them at once (4 sentences)
+  transformer  2 + 2 layers, 4 heads; self-attention and cross-attention (2 sentences)
 
-The location score is given as many places (model.attention.longest) as sources have. A score that a system cannot have
-is told with the reason. After --budget seconds what is left is told to be left out.
+The location score gets as many positions (model.attention.longest) as sources have. A score that a system does not
+support is listed with the reason. After --budget seconds, the rest is listed as left out.
 """
 
 import argparse
@@ -43,7 +43,7 @@ NOT = "not possible: "
 
 
 def configured(system: str, score: str, longest: int, device: torch.device) -> Config:
-    """Put a score into a system, wherever it can be."""
+    """Use a score in all attention layers of a system that support it."""
     name, changes, batch = SYSTEMS[system]
     changes = [*changes, f"model.attention.score={score}", f"model.attention.longest={longest}"]
     if system == "transformer":

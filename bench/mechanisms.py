@@ -1,10 +1,9 @@
-"""A page for each mechanism: its equation, a picture from a model that was trained with it, when to use it, its cost.
+"""Write a page for each mechanism: its equation, the attention of a model trained with it, when to use it, its cost.
 
-`train` trains one small model for each mechanism on `phrasebook`, scores it, draws where it looks and notes it all in
-docs/mechanisms/measured.json; a run that was interrupted goes on where it was, and `--jobs` trains several at a time.
-`draw` draws again what was trained. `pages` writes the pages from what was measured, from the docstrings and from
-docs/mechanisms/texts.toml: it needs no training, and a test runs it to see that the pages are current. Run: make
-mechanisms
+`train` trains one small model for each mechanism on `phrasebook`, scores it, draws its attention and records everything
+in docs/mechanisms/measured.json; an interrupted run is resumed, and `--jobs` trains several in parallel. `draw` redraws
+the pictures of trained models. `pages` writes the pages from these measurements, the docstrings and
+docs/mechanisms/texts.toml, without training; a test runs it to check that the pages are current. Run: make mechanisms
 """
 
 import argparse
@@ -80,7 +79,7 @@ SHORT_SIGHT = ("model.self_attention.window=4", "model.self_attention.stride=3")
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What a page is about, and the model that shows it."""
+    """The mechanism of a page, and the model that shows it."""
 
     kind: str
     name: str
@@ -89,7 +88,7 @@ class Mechanism:
     changes: tuple[str, ...]
     base: Callable[[], Config] = lambda: override(configuration(), RECURRENT)
     inside: bool = False
-    """Whether it is at work where the encoder looks at itself."""
+    """Whether it is shown in the encoder's self-attention."""
 
     @property
     def key(self) -> str:
@@ -101,12 +100,12 @@ class Mechanism:
 
 
 def small_transformer() -> Config:
-    """Return what shows the mechanisms of self-attention."""
+    """Return the model that shows the mechanisms of self-attention."""
     return override(preset("transformer2017-small"), TRANSFORMER)
 
 
 def mechanisms() -> Iterator[Mechanism]:
-    """Yield every registered mechanism, and the extras that are no part of their own."""
+    """Yield every registered mechanism, and the extras that have no registry."""
     from regard.attention.multi_head import Heads
     from regard.models.luong import LuongDecoder
     from regard.models.pointer_generator import Pointer
@@ -142,7 +141,7 @@ def mechanisms() -> Iterator[Mechanism]:
 
 
 def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
-    """Train, score and draw one mechanism; what is measured goes beside the model."""
+    """Train, score and draw one mechanism; the measurements are stored in its model folder."""
     config = override(mechanism.base(), mechanism.changes)
     if steps:
         config = override(config, (f"training.steps={steps}", f"training.validate_every={steps}"))
@@ -171,7 +170,7 @@ def train_one(mechanism: Mechanism, folder: Path, steps: int) -> None:
 
 
 def draw(mechanism: Mechanism, translator: Translator) -> AttentionTrace:
-    """Draw where a model looks with a mechanism."""
+    """Draw the attention of a mechanism's model."""
     trace = look_inside(translator) if mechanism.inside else translator.translate([SENTENCE])[0].attention
     IMAGES.mkdir(parents=True, exist_ok=True)
     trace.save(IMAGES / f"{mechanism.key}.png", quiet=True)
@@ -179,7 +178,7 @@ def draw(mechanism: Mechanism, translator: Translator) -> AttentionTrace:
 
 
 def look_inside(translator: Translator) -> AttentionTrace:
-    """Return where the encoder's first layer looks while it reads the sentence, as the mean of its heads."""
+    """Return the self-attention of the encoder's first layer over the sentence, averaged over heads."""
     side = translator.tokenizers.source
     tokens = [*side.encode_all([SENTENCE])[0], EOS]
     source, mask = (part.to(translator.device) for part in pad_sources([tokens]))
@@ -193,7 +192,7 @@ def look_inside(translator: Translator) -> AttentionTrace:
 
 
 def cost_of(attention: AttentionConfig | None, config: Config, mechanism: Mechanism) -> dict[str, float]:
-    """Time one look of 256 queries at 256 states of width 256, forward and backward, on one CPU thread."""
+    """Time attention of 256 queries over 256 states of width 256, forward and backward, on one CPU thread."""
     assert attention is not None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -214,13 +213,13 @@ def cost_of(attention: AttentionConfig | None, config: Config, mechanism: Mechan
 
 
 def made_with() -> str:
-    """Say what machine and versions made a number."""
+    """Return the machine and versions behind a number."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
     return f"regard {regard.__version__}, torch {torch.__version__}, Python {platform.python_version()}, {device}"
 
 
 def train_all(folder: Path, jobs: int, steps: int, only: Sequence[str]) -> None:
-    """Train what is asked for, each in a process of its own, and gather what was measured."""
+    """Train the requested mechanisms, each in its own process, and collect the measurements."""
     chosen = [mechanism for mechanism in mechanisms() if not only or mechanism.key in only]
 
     def run(mechanism: Mechanism) -> str:

@@ -1,8 +1,8 @@
-"""What the benches beside other toolkits share: their environments, the data, the sizes, the workers and the tables.
+"""Shared by the benchmarks against other toolkits: environments, data, model sizes, workers and tables.
 
-Every toolkit is driven by a worker (bench/workers/) in a virtual environment of its own, made once under --cache
-(~/.cache/regard-bench). All get the same sentences cut into the same pieces, the same sizes, the same number of
-threads, and are timed in turns, so that a machine that slows down slows all of them.
+Every toolkit is driven by a worker (bench/workers/) in its own virtual environment, made once under --cache
+(~/.cache/regard-bench). All get the same subwords, the same model sizes and the same number of threads, and are timed
+in turns, so that a machine that slows down affects all of them.
 """
 
 import argparse
@@ -28,9 +28,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results"
 CONSTRAINTS = ROOT / "constraints.txt"
-"""The torch of the project is that of all toolkits: where a package asks for an older one, it gets this one."""
+"""All toolkits use the project's torch, even if a package asks for an older one."""
 LOCK = "REGARD_BENCH_LOCK"
-"""A file in this variable is held while something is timed, so that several people can share a machine."""
+"""This environment variable names a file that is locked while timing, so that several people can share a machine."""
 
 
 # -- the toolkits -----------------------------------------------------------------------------------------------------
@@ -38,10 +38,10 @@ LOCK = "REGARD_BENCH_LOCK"
 
 @dataclass(frozen=True)
 class Patch:
-    """An edit of an installed file, without which a toolkit does not run on today's torch and Python."""
+    """An edit of an installed file that a toolkit needs to run with the current torch and Python."""
 
     file: str
-    """Below site-packages."""
+    """The path below site-packages."""
     old: str
     new: str
     why: str
@@ -49,19 +49,19 @@ class Patch:
 
 @dataclass(frozen=True)
 class Peer:
-    """Another toolkit, and how it is installed."""
+    """Another toolkit, and how to install it."""
 
     name: str
     worker: str
     package: str
-    """Installed by itself: what it asks for is too old to be had beside this torch."""
+    """Installed without dependencies: the versions it asks for are too old for this torch."""
     needs: tuple[str, ...]
-    """What it imports on the way that is measured."""
+    """The packages that it imports in the benchmarks."""
     patches: tuple[Patch, ...] = ()
     command: tuple[str, ...] = ()
-    """How a person calls it, for the time that --help takes."""
+    """Its command, for the start-up time of --help."""
     env: str = ""
-    """The environment, where it is another toolkit's."""
+    """The environment, if shared with another toolkit."""
 
 
 UNPICKLES = "since torch 2.6 torch.load reads tensors alone unless told otherwise, and a checkpoint has settings too"
@@ -165,7 +165,7 @@ def carry(folder: Path) -> None:
 
 
 def environment(cache: Path, peer: Peer) -> Path:
-    """Return the Python of a toolkit's environment; the first time, make it."""
+    """Return the Python of a toolkit's environment; create it on first use."""
     if peer.env:
         return environment(cache, PEERS[peer.env])
     folder = cache / "env" / peer.name
@@ -193,20 +193,20 @@ def make_environment(folder: Path, peer: Peer) -> None:
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a command without a word, unless it fails."""
+    """Run a command, and show its output only if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise SystemExit(f"This failed: {' '.join(command)}\n{done.stdout[-3000:]}")
 
 
 def patch(packages: Path, peer: Peer) -> None:
-    """Make the edits that a toolkit needs; what is edited already stays as it is."""
+    """Apply the patches of a toolkit that have not been applied yet."""
     for edit in peer.patches:
         path = packages / edit.file
         text = path.read_text(encoding="utf-8")
         if edit.old in text:
             path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
-            # What was compiled before would still pass for it: an edit may keep the size, within the same second.
+            # The bytecode cache would still count as valid if the edit keeps the size, within the same second.
             for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
                 compiled.unlink()
         elif edit.new not in text:
@@ -220,7 +220,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "transformer": {"embedding": 256, "layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
     "bahdanau": {"cell": "gru", "embedding": 620, "encoder": 1000, "decoder": 1000},
 }
-"""By the first part of a model's name; the rest of it is the score."""
+"""Model sizes by the first part of a model's name; the rest of the name is the score."""
 
 FILES = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 LANGUAGES = ("en", "de")
@@ -228,7 +228,7 @@ MARKS = 4
 
 
 def prepare_data(cache: Path) -> Path:
-    """Cut Multi30k (English to German, raw) into pieces of one joint vocabulary of 8,000, once."""
+    """Tokenize Multi30k (English to German, raw) with one joint vocabulary of 8,000 subwords, once."""
     folder = cache / "data"
     if (folder / "words.tsv").is_file():
         return folder
@@ -268,41 +268,41 @@ def prepare_data(cache: Path) -> Path:
 
 @dataclass
 class Settings:
-    """What all workers of a run have in common."""
+    """The settings of all workers of a run."""
 
     cache: Path
     device: str = "cpu"
     threads: int = 2
     batch: int = 64
-    """Sentences in a batch; ours is filled by as many tokens as that makes on average."""
+    """Sentences in a batch; regard's has the same number of tokens on average."""
     dropout: float = 0.2
     rate: float = 1e-3
     seed: int = 1
     warmup: int = 5
     longest: int = 40
-    """Most pieces of a translation."""
+    """Maximum subwords of a translation."""
     beam: int = 5
     length_penalty: float = 1.0
-    """alpha: 0 for none; toolkits mean different things by others."""
+    """alpha: 0 for none; other values differ in meaning between toolkits."""
     trained: int = 240
-    """Steps of the models that translate."""
+    """Training steps of the models that translate."""
     ours: dict[str, Path] = field(default_factory=dict)
-    """Models of regard that are used as they are, by network."""
+    """Given models of regard, by network."""
     peer_folder: Path | None = None
-    """Where a toolkit lies unpacked, for a machine on which nothing can be installed."""
+    """The folder of an unpacked toolkit, for a machine on which nothing can be installed."""
     made: Path | None = None
-    """Where models are kept that were trained to translate; None: in the cache."""
+    """The folder of models trained to translate; None for the cache."""
 
 
 SHARED = (
     *("device", "threads", "batch", "dropout", "rate", "seed", "warmup"),
     *("longest", "beam", "length_penalty", "trained"),
 )
-"""What every worker is told of the settings."""
+"""The settings that are passed to every worker."""
 
 
 class Worker:
-    """A process that trains or translates when it is told to."""
+    """A process that trains or translates on request."""
 
     def __init__(self, name: str, model: str, work: str, settings: Settings, **more: Any) -> None:
         self.name, self.model = name, model
@@ -343,12 +343,12 @@ class Worker:
         self.about: dict[str, Any] = {}
 
     def ready(self) -> dict[str, Any]:
-        """Wait until it is warm; return what it says of itself."""
+        """Wait for the warm-up; return the worker's description of itself."""
         self.about = self._answer()
         return self.about
 
     def ask(self, **task: Any) -> dict[str, Any]:
-        """Give it work and wait for what it finds."""
+        """Send a task and wait for the result."""
         assert self.process.stdin is not None
         try:
             print(json.dumps(task), file=self.process.stdin, flush=True)
@@ -369,7 +369,7 @@ class Worker:
         return SystemExit(f"{self.name} ended before it had answered. {self.log} ends with:\n{end}")
 
     def close(self, patience: float | None = 30.0) -> None:
-        """Let it end; one that has heard nothing of it after a while is ended."""
+        """End the worker; kill it after a timeout."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -381,11 +381,11 @@ class Worker:
 
 
 CONVERTED = {"joeynmt": "joey", "opennmt-py": "opennmt", "ctranslate2": "opennmt"}
-"""Toolkits that translate with regard's weights, and as whose checkpoint they read them (workers/to_*.py)."""
+"""Toolkits that translate with regard's weights, and the checkpoint format they read (workers/to_*.py)."""
 
 
 def model_folder(settings: Settings, name: str, model: str) -> Path:
-    """Return where the model lies that a toolkit translates with."""
+    """Return the folder of the model that a toolkit translates with."""
     if name == "regard" and model in settings.ours:
         return settings.ours[model]
     kind = f"converted-{CONVERTED[name]}" if name in CONVERTED else name
@@ -393,7 +393,7 @@ def model_folder(settings: Settings, name: str, model: str) -> Path:
 
 
 def train_model(settings: Settings, name: str, model: str) -> None:
-    """Train a model to translate with, if that was not done before; who can have regard's weights gets them."""
+    """Train a model for translation once, or convert regard's weights for toolkits that can read them."""
     folder = model_folder(settings, name, model)
     if name in CONVERTED:
         train_model(settings, "regard", model)
@@ -407,7 +407,7 @@ def train_model(settings: Settings, name: str, model: str) -> None:
 
 
 def finish(worker: Worker) -> None:
-    """Wait until a worker that is asked for nothing has done its work."""
+    """Wait until a worker without further tasks has finished."""
     worker.close(patience=None)
     if worker.process.returncode:
         raise worker._broken()
@@ -415,7 +415,7 @@ def finish(worker: Worker) -> None:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock of the machine, where one is named, while something is timed."""
+    """Hold the machine's lock, if one is named, while timing."""
     path = os.environ.get(LOCK)
     if not path:
         yield
@@ -429,12 +429,12 @@ def locked() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Tell how far a bench is."""
+    """Print progress."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
 def machine(device: str = "cpu") -> str:
-    """Describe where numbers come from."""
+    """Return a description of the machine."""
     import torch
 
     model, flags = "", set()
@@ -456,7 +456,7 @@ def machine(device: str = "cpu") -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay rows out in columns: names to the left, numbers to the right."""
+    """Format rows as a table: names aligned left, numbers right."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
@@ -468,7 +468,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @dataclass
 class Spread:
-    """Repeated measurements of one thing."""
+    """Repeated measurements."""
 
     values: list[float] = field(default_factory=list)
 
@@ -479,7 +479,7 @@ class Spread:
 
     @property
     def half(self) -> float:
-        """Half the way from the least to the most."""
+        """Half the range."""
         return (max(self.values) - min(self.values)) / 2
 
     def __str__(self) -> str:
@@ -487,7 +487,7 @@ class Spread:
 
 
 def write_result(name: str, text: str, keep: bool) -> None:
-    """Print a result and, if it is to be kept, write it where results are kept."""
+    """Print a result and, if `keep`, write it to the folder of results."""
     print(text)
     if keep:
         RESULTS.mkdir(exist_ok=True)
@@ -496,7 +496,7 @@ def write_result(name: str, text: str, keep: bool) -> None:
 
 
 def options(description: str | None, peers: Sequence[str]) -> argparse.ArgumentParser:
-    """Return a parser with what all benches take."""
+    """Return a parser with the options of all benchmarks."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default=",".join(peers), help=f"toolkits beside regard ({', '.join(peers)})")
     default = Path(os.environ.get("REGARD_BENCH_CACHE", Path.home() / ".cache/regard-bench"))
@@ -519,5 +519,5 @@ def split(names: str) -> list[str]:
 
 
 def fingerprint(path: Path) -> str:
-    """Stand for a file's content in a result."""
+    """Return a short checksum of a file, for results."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,8 +1,8 @@
-"""What a reach costs as sequences grow: time and memory of looking, forward and backward, at lengths up to 8,192.
+"""Measure the cost of each reach by sequence length: time and memory, forward and backward, at lengths up to 8,192.
 
-Each number is made in a fresh process: the least time of some repeats (on a CPU, that of the processor, on one thread),
-and the most memory that was in use at once beyond what was in use before (on a CPU, resident memory). A sequence looks
-at its past with many heads; the local reaches and those of the additive score look with one.
+Each number comes from a fresh process: the minimum time of several repeats (on a CPU, CPU time on one thread), and the
+peak memory beyond the start (on a CPU, resident memory). It is causal self-attention with several heads; the local
+reaches and those of the additive score have one head.
 
     python bench/reach.py                       all of it: ten minutes on one core
     python bench/reach.py --quick               lengths up to 2,048, one repeat
@@ -28,14 +28,14 @@ LENGTHS = (512, 1024, 2048, 4096, 8192)
 WIDTH = 512
 LINUX = platform.system() == "Linux"
 FITTED = 3
-"""The exponent is fitted to the longest lengths: at the short ones, what does not grow still counts."""
+"""The exponent is fitted to this many of the longest lengths: at short ones, constant costs matter."""
 ALONE = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**17)}
 """One thread; and memory comes from the system at all lengths, where glibc would reuse it below 32 MB: a step in time
 that has nothing to do with the reach."""
 
 
 class Row(NamedTuple):
-    """What is measured, and what it is expected to cost."""
+    """A configuration to measure, and its expected cost."""
 
     name: str
     reach: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     """0 for the root of the length."""
     position: str = "none"
     look: bool = False
-    """Whether the weights are asked for."""
+    """Whether the attention weights are requested."""
     longest: int = LENGTHS[-1]
     """Lengths beyond are left out: they would take tens of gigabytes."""
 
@@ -77,7 +77,7 @@ class Measured(NamedTuple):
 
 
 def measure(row: Row, length: int, repeats: int, device: str) -> Measured:
-    """Look, forward and backward; this is what runs in a fresh process."""
+    """Run attention forward and backward; runs in a fresh process."""
     import torch
 
     from regard.attention import build_attention
@@ -107,7 +107,7 @@ def measure(row: Row, length: int, repeats: int, device: str) -> Measured:
         states.grad = None
         return _clock(device) - start
 
-    # A first one at a short length, so that what is loaded or made once is not counted.
+    # A warm-up at a short length, so that one-time costs are not counted.
     states, whole = states[:, :64].detach().requires_grad_(), states
     mask, real = mask[:, :64], mask
     once()
@@ -119,7 +119,7 @@ def measure(row: Row, length: int, repeats: int, device: str) -> Measured:
 
 
 def _clock(device: str) -> float:
-    """Return the processor's time on a CPU, which others on the machine do not change; else the time of day."""
+    """Return CPU time on a CPU, which other processes do not affect; else wall-clock time."""
     if device == "cpu":
         return time.process_time()
     import torch
@@ -129,7 +129,7 @@ def _clock(device: str) -> float:
 
 
 def _in_use(device: str) -> int:
-    """Return the memory in use now, and forget the most that was."""
+    """Return the memory in use now, and reset the peak."""
     if device != "cpu":
         import torch
 
@@ -142,7 +142,7 @@ def _in_use(device: str) -> int:
 
 
 def _peak(device: str) -> int:
-    """Return the most memory that was in use at once."""
+    """Return the peak memory."""
     if device != "cpu":
         import torch
 
@@ -162,7 +162,7 @@ Results = dict[str, dict[int, Measured]]
 
 
 def run(lengths: tuple[int, ...], rounds: int, repeats: int, device: str) -> Results:
-    """Measure every row at every length; in each round anew, and the least counts."""
+    """Measure every row at every length in each round; keep the minimum."""
     found: Results = {row.name: {} for row in ROWS}
     for number in range(rounds):
         for i, row in enumerate(ROWS):

@@ -1,12 +1,11 @@
-"""What working on requests together is worth: one client after another, and many at once.
+"""Measure what dynamic batching gains: requests from a single client, and from many concurrent clients.
 
     python bench/serve.py demo/model
     python bench/serve.py demo/model --clients 32 --requests 512
 
-`regard serve` runs as a process of its own, with batches of 64 and with batches of one, and clients in this process
-send one held-out sentence of the phrasebook each time, over connections that stay open. All answers are compared: they
-must be the same in all runs. The server's own CPU time for a sentence is read from /proc, and depends less than the
-clock on what else the machine does.
+`regard serve` runs as a separate process, with batches of 64 and with batches of one. Clients in this process send one
+held-out sentence of the phrasebook per request, over persistent connections. All answers must be the same in all runs.
+The server's CPU time per sentence is read from /proc; it depends less than wall-clock time on other load.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from regard.data.phrasebook import generate
 
 
 class Run(NamedTuple):
-    """What one run gave."""
+    """The result of one run."""
 
     seconds: float
     delays: list[float]
@@ -37,21 +36,21 @@ class Run(NamedTuple):
 
 @contextmanager
 def server(model: str, batch: int, wait: int) -> Iterator[tuple[int, int]]:
-    """Serve a model for a while; tell the port and the process."""
+    """Serve a model within a context; yield the port and the process id."""
     program = [sys.executable, "-m", "regard", "serve", model, "--port", "0"]
     with subprocess.Popen(
         [*program, "--batch", str(batch), "--wait", str(wait)], stdout=subprocess.PIPE, text=True
     ) as it:
         try:
             assert it.stdout is not None
-            opened = next(found for line in it.stdout if (found := re.search(r":(\d+) is open", line)))
+            opened = next(found for line in it.stdout if (found := re.search(r":(\d+) \(Ctrl-C", line)))
             yield int(opened[1]), it.pid
         finally:
             it.terminate()
 
 
 def ask(port: int, texts: list[str], clients: int) -> Run:
-    """Send texts one by one from so many clients at once."""
+    """Send texts, one per request, from several concurrent clients."""
     shares = [range(first, len(texts), clients) for first in range(clients)]
     answers, delays = [""] * len(texts), [0.0] * len(texts)
 
@@ -72,7 +71,7 @@ def ask(port: int, texts: list[str], clients: int) -> Run:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return what a process has used of the CPU so far (Linux)."""
+    """Return the CPU time of a process so far (Linux)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

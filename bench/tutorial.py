@@ -1,10 +1,10 @@
-"""Run a tutorial as it is written: every command of its console blocks, in order, and paste what each prints.
+"""Run a tutorial: execute every command of its console blocks in order, and insert the real outputs.
 
-`python bench/tutorial.py docs/vision.md` runs all in one empty folder, as a reader would; `--sections Classes` only a
-part of it, and `--folder` somewhere else, with what is there already: a training whose model is there is not run
-again, and what the page says of it stays. Images come from the same run: after a comment
-`<!-- image: look.png images/look.png what it shows -->` stands that file of the folder. It takes as long as the
-trainings take; tests only see that the commands exist.
+`python bench/tutorial.py docs/vision.md` runs everything in one empty folder, as a reader would. `--sections Classes`
+runs only a part, and `--folder` reuses a folder: a training command whose model exists is not run again, and its output
+on the page is kept. Images come from the same run: the comment
+`<!-- image: look.png images/look.png what it shows -->` is followed by that file of the folder. It takes as long as the
+training runs; tests only check that the commands exist.
 """
 
 import argparse
@@ -19,14 +19,14 @@ BLOCK = re.compile(r"^```console\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTA
 SECTION = re.compile(r"^## (?P<name>.+)$", re.MULTILINE)
 IMAGE = re.compile(r"<!-- image: (?P<file>\S+) (?P<path>\S+) (?P<shows>.+?) -->(\n!\[[^\]]*\]\([^)]+\))?")
 PROGRESS = re.compile(r"step [\d,]+ .*left$")
-"""What training says on the way: the first such line is kept."""
+"""Progress lines of training, of which only the first is kept."""
 MODEL = re.compile(r"regard train .*--out (?P<folder>\S+)", re.DOTALL)
 WIDTH = 96
-"""Columns that programs are told of."""
+"""The terminal width given to programs, in columns."""
 
 
 def printed_by(command: str, folder: Path) -> str:
-    """Run a command line as a shell does, and return what it says, messages among it."""
+    """Run a command in a shell; return its output, including stderr."""
     here = Path(sys.executable).parent
     shell = f'export PATH="{here}:$PATH" COLUMNS={WIDTH}\n{command}'
     done = subprocess.run(
@@ -43,7 +43,7 @@ def printed_by(command: str, folder: Path) -> str:
 
 
 def shortened(output: str) -> str:
-    """Leave out most of what training says on the way."""
+    """Drop most progress lines of training."""
     lines = output.splitlines()
     way = [place for place, line in enumerate(lines) if PROGRESS.match(line)]
     kept = [("…" if place in way[1:2] else line).rstrip() for place, line in enumerate(lines) if place not in way[2:]]
@@ -51,7 +51,7 @@ def shortened(output: str) -> str:
 
 
 def told(block: str) -> dict[str, str]:
-    """Return the commands of a block with what each printed; one that ends in a backslash goes on in the next line."""
+    """Return the commands of a block with their outputs; a backslash continues a command on the next line."""
     found: list[tuple[str, str]] = []
     goes_on = False
     for line in block.splitlines(keepends=True):
@@ -68,7 +68,7 @@ def told(block: str) -> dict[str, str]:
 
 
 def run(text: str, folder: Path, where: Path) -> str:
-    """Run all blocks of a text, and return it with their outputs and its images made anew."""
+    """Run all blocks of a text; return it with new outputs and images."""
 
     def renew(match: re.Match[str]) -> str:
         shown = []
@@ -88,7 +88,7 @@ def run(text: str, folder: Path, where: Path) -> str:
 
 
 def smaller(path: Path) -> bytes:
-    """Return a picture with few colours and no more pixels than a page shows."""
+    """Return a picture reduced to a small palette and the size shown on a page."""
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder, Image.open(path) as image:

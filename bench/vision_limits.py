@@ -1,4 +1,4 @@
-"""What a small model cannot do, in numbers: for the pages of mechanisms that see."""
+"""Measure the limits of small models, for the pages of vision mechanisms."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from regard.vision.detection.average_precision import box_overlaps
 from regard.vision.detection.predict import Thing
 
 OVERLAP = 0.5
-"""Of boxes that are of the same thing."""
+"""Minimum IoU of boxes of the same object."""
 
 
 def limits(reader: Any, report: Report, pictures: Pictures) -> dict[str, float]:
-    """Return what shows the limits of a model: what it answers right, which things it misses, where it looks."""
+    """Return numbers on a model's limits: accuracy by kind of question, missed objects, or the pointing game."""
     if isinstance(reader, AnswerPredictor):
         return {score.name: round(score.value, 1) for score in report.scores if score.name in reader.words.kinds}
     if isinstance(reader, CaptionPredictor):
@@ -31,7 +31,7 @@ def limits(reader: Any, report: Report, pictures: Pictures) -> dict[str, float]:
 
 
 def _count(found: list[Thing], pictures: Pictures, row: int) -> dict[str, int]:
-    """Count the things of a picture, those that were missed, those within another, and what was found twice."""
+    """Count the objects of a picture, the missed ones, those within another, and duplicate detections."""
     gold = pictures.objects(row)
     boxes, labels = gold.boxes.astype(np.float64), np.array([thing.label for thing in found], np.int64)
     got = np.array([thing.box for thing in found], np.float64).reshape(-1, 4)
@@ -49,7 +49,7 @@ def _count(found: list[Thing], pictures: Pictures, row: int) -> dict[str, int]:
 
 
 def _within(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell of each box whether it lies within another."""
+    """Return whether each box lies within another."""
     low, high = boxes[:, None, :2] >= boxes[None, :, :2], boxes[:, None, 2:] <= boxes[None, :, 2:]
     inside = low.all(axis=-1) & high.all(axis=-1) & ~np.eye(len(boxes), dtype=bool)
     return np.asarray(inside.any(axis=1))

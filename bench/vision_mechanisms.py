@@ -1,11 +1,11 @@
-"""A page for each mechanism that sees: its equation, a picture from a trained model, when to use it, what it costs.
+"""Write a page for each vision mechanism: its equation, a picture from a trained model, when to use it, its cost.
 
-As bench/mechanisms.py, whose words and files these follow: `train` trains one small model for each system and scores
-it, `draw` draws what was trained and notes all in docs/mechanisms/vision.json, and `pages` writes the pages from what
-was measured, from the docstrings and from docs/mechanisms/vision.toml. Several mechanisms may share a model.
+It works like bench/mechanisms.py: `train` trains one small model for each system and scores it, `draw` draws pictures
+and records everything in docs/mechanisms/vision.json, and `pages` writes the pages from these measurements, the
+docstrings and docs/mechanisms/vision.toml. Several mechanisms may share a model.
 
-Some systems are those of recipes, which want a GPU: they are not trained here. Whoever has run the recipe gives `train`
-and `draw` the model folder, which is scored and drawn as all others; without it, what was measured before stays:
+Some systems are trained by recipes, which need a GPU, and not here. Give `train` and `draw` the model folder of such a
+recipe to score and draw it; without it, the earlier measurements are kept:
 
     python bench/vision_mechanisms.py train xu2015-soft --model xu2015-soft=models/scenes-captions/models/soft-guided
 
@@ -44,13 +44,13 @@ from regard.training.train_model import train
 
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}
 SCORES = {"accuracy": 2, "BLEU-4": 2, "pointing": 2, "AP@0.5": 4, "mask IoU": 4}
-"""Those that pages have, and to how many digits."""
+"""The scores on the pages, with their numbers of digits."""
 Given = dict[str, Path]
 """Model folders by the names of systems."""
 
 
 def train_one(system: System, folder: Path, given: Given) -> dict[str, Any] | None:
-    """Train and score one model, unless that was done, and note it; None where only a recipe can make the model."""
+    """Train, score and record one model, unless done before; None if only a recipe can train it."""
     made = folder / system.name / "measured.json"
     if made.is_file():
         return dict(json.loads(made.read_text(encoding="utf-8")))
@@ -67,7 +67,7 @@ def train_one(system: System, folder: Path, given: Given) -> dict[str, Any] | No
 
 
 def measure(system: System, folder: Path) -> dict[str, Any]:
-    """Score a model that is the system's."""
+    """Score a model; exit if it is not the system's."""
     config = open_folder(folder)
     if without_channels(config) != without_channels(system.config):
         sys.exit(f"{folder} is not what is shown as {system.name}: its config.toml has other settings of the model.")
@@ -90,13 +90,13 @@ def measure(system: System, folder: Path) -> dict[str, Any]:
 
 
 def without_channels(config: Config) -> ModelConfig:
-    """Return a model's settings, but for what is found out in training: how many colours there are."""
+    """Return a model's settings without the number of channels, which is fitted to the data in training."""
     assert config.model.image is not None
     return replace(config.model, image=replace(config.model.image, channels=0))
 
 
 def test_of(config: Config) -> str:
-    """Return what a model is scored on."""
+    """Return the test corpus of a model."""
     return TESTS[config.data.train[0].partition(":")[0]]
 
 
@@ -107,7 +107,7 @@ def seconds(folder: Path) -> float:
 
 
 def evaluated(folder: Path, config: Config) -> tuple[Report, Any, Pictures]:
-    """Score a model on pictures that it has not seen; return what reads them, and these, too."""
+    """Score a model on test pictures; return the report, the reader and the pictures."""
     assert config.model.image is not None
     pictures = open_pictures((test_of(config),), "test", pixels=config.model.image.size)
     reader: Any
@@ -144,14 +144,14 @@ def cost_of(model: torch.nn.Module, config: Config) -> float:
 
 
 def train_all(folder: Path, only: list[str], given: Given) -> None:
-    """Train what is asked for, one after the other."""
+    """Train the requested systems one after the other."""
     for system in systems():
         if (not only or system.name in only) and (measured := train_one(system, folder, given)) is not None:
             print(system.name, measured["scores"], flush=True)
 
 
 def draw_all(folder: Path, only: list[str], given: Given) -> None:
-    """Draw what was trained, and note what was measured and what the pictures show."""
+    """Draw the pictures of trained models; record their captions and the measurements."""
     path = DOCS / "vision.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     drawn = {name for system in systems() if not only or (name := system.name) in only}
@@ -169,7 +169,7 @@ def draw_all(folder: Path, only: list[str], given: Given) -> None:
 
 
 def a_model(text: str) -> tuple[str, Path]:
-    """Read NAME=FOLDER."""
+    """Parse NAME=FOLDER."""
     name, equals, folder = text.partition("=")
     names = [system.name for system in systems()]
     if name not in names or not equals or not (Path(folder) / "config.toml").is_file():

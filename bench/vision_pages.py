@@ -1,4 +1,4 @@
-"""The pages of mechanisms that see, as Markdown, from what was measured, from the docstrings and from vision.toml."""
+"""Write the pages of vision mechanisms as Markdown, from measurements, docstrings and vision.toml."""
 
 import json
 import textwrap
@@ -20,7 +20,7 @@ def pages() -> dict[str, str]:
 
 
 def filled(text: str) -> str:
-    """Break a text into lines, and no name in two."""
+    """Wrap a text, without breaking names."""
     return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
@@ -31,7 +31,7 @@ def system_named(name: str) -> System:
 
 
 def named(system: System) -> str:
-    """Say which preset a model is and how it differs from it, or which recipe has made it."""
+    """Return a model's preset with its changes, or the recipe that trained it."""
     if system.variant is not None:
         recipe, variant = system.variant
         assert system.config.model.image is not None
@@ -44,12 +44,12 @@ def named(system: System) -> str:
 
 
 def scored(measured: dict[str, Any]) -> str:
-    """Say how good a model is."""
+    """Return the scores of a model in words."""
     return ", ".join(f"{name} {value}" for name, value in measured["scores"].items())
 
 
 def trained(system: System, measured: dict[str, Any]) -> str:
-    """Say what a model was trained on, and how good it is."""
+    """Return the training data and scores of a model in words."""
     told = (
         f"The model: {named(system)}, {measured['steps']:,} steps on `{measured['data']}`, seed {measured['seed']}; on "
         f"the test part of `{measured['test']}`: {scored(measured)}."
@@ -100,7 +100,7 @@ Made with {measured["made_with"]}.
 
 
 def index(every: list[Mechanism], texts: dict[str, Any], measured: dict[str, Any]) -> str:
-    """Write the page that lists all."""
+    """Return the index page."""
     rows = [("none", "", "plain")] + [
         (f"[{texts[one.kind][one.name]['title']}]({one.key}.md)", f"`{one.setting}`", one.system) for one in every
     ]
@@ -131,6 +131,6 @@ which takes those of recipes by `--model NAME=FOLDER`.
 
 
 def made_by(name: str) -> str:
-    """Say in a word how a model was trained."""
+    """Return in a word how a model was trained."""
     variant = system_named(name).variant
     return "small" if variant is None else f"`recipes/{variant.recipe}.sh`"

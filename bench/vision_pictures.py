@@ -1,4 +1,4 @@
-"""What the pages of mechanisms that see are illustrated with: what a small trained model attends to, as a PNG."""
+"""Draw the pictures on the pages of vision mechanisms: the attention of trained models, as PNG."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -26,32 +26,32 @@ from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_picture import HeatMap, save_maps
 
 SHOWN = 0
-"""Which test picture of Fashion-MNIST is shown: an ankle boot."""
+"""The test picture of Fashion-MNIST that is shown: an ankle boot."""
 SCENE, QUESTION, RELATION = 0, "how many green things are there?", "is the blue thing below the star?"
-"""Which test scene is described, and what is asked about it: something to count, or a relation."""
+"""The test scene that is shown, and the questions about it: one of counting, one of a relation."""
 SAID = "the green ring is around the blue cross and below the green star"
-"""What is said of that scene."""
+"""The caption of that scene."""
 FOUND = 3
-"""In which test scene things are found: five of them."""
+"""The test scene for detection, with five objects."""
 ASKED = 4
-"""Of how many of these things masks are shown."""
+"""The number of objects whose masks are shown."""
 SEEN = 128
-"""Pixels of a scene that people are shown; models read fewer."""
+"""Pixels per side of a displayed scene; models read fewer."""
 LARGEST = 55_000
-"""Bytes that a picture may have, or it is made smaller."""
+"""Maximum bytes of a picture; larger ones are shrunk."""
 MANY = 1000
-"""Pictures that gates are averaged over."""
+"""The number of pictures that gates are averaged over."""
 
 
 class Drawn(NamedTuple):
-    """A picture, and what it shows in a sentence."""
+    """A picture and its caption."""
 
     png: bytes
     words: str
 
 
 def _png(save: Callable[[Path], Any]) -> bytes:
-    """Let something be saved, and make it small: few colours do, if those of small things are among them."""
+    """Save a picture as a small PNG with a palette that keeps the colours of small objects."""
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def _clothes() -> Any:
 
 
 def _seen(folder: Path) -> tuple[NDArray[np.uint8], str, Looks, tuple[int, int]]:
-    """Let a classifier look at the test picture that is shown."""
+    """Classify the test picture and return its attention."""
     predictor, clothes = ImageClassPredictor.load(folder), _clothes()
     picture = clothes.image(SHOWN)
     with torch.inference_mode():
@@ -98,7 +98,7 @@ def draw_masks(folder: Path) -> Drawn:
 
 
 def draw_cells(folder: Path) -> Drawn:
-    """Show where three cells look in the first block: on the object, at its edge, and beside it."""
+    """Show the self-attention of three cells in the first block: on the object, at its edge, and beside it."""
     picture, label, looks, _ = _seen(folder)
     weights = next(iter(looks.values()))[0, :, 0].float().numpy()  # T S
     side = round(len(weights) ** 0.5)
@@ -116,7 +116,7 @@ def draw_cells(folder: Path) -> Drawn:
 
 
 def draw_layers(folder: Path) -> Drawn:
-    """Show where the class token looks, layer by layer."""
+    """Show the attention of the class token, layer by layer."""
     picture, label, looks, grid = _seen(folder)
     maps = [
         HeatMap(name.replace("layers.", "layer "), weights[0, 0, :, 1:].mean(dim=0).view(grid).numpy(), "mean of heads")
@@ -126,7 +126,7 @@ def draw_layers(folder: Path) -> Drawn:
 
 
 def draw_reasons(folder: Path) -> Drawn:
-    """Show what speaks for the most probable classes: Grad-CAM, or rollout."""
+    """Show Grad-CAM or attention rollout of the most probable classes."""
     predictor, clothes = ImageClassPredictor.load(folder), _clothes()
     maps = heat_maps(predictor.model.eval(), clothes.image(SHOWN), predictor.labels.names)
     label = clothes.labels[clothes.label(SHOWN)]
@@ -157,14 +157,14 @@ def draw_gates(folder: Path) -> Drawn:
 
 
 def _scene(config: Config, number: int = SCENE) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return a test scene as a model reads it, and as people are shown it."""
+    """Return a test scene as the model reads it, and at display resolution."""
     assert config.model.image is not None
     read, seen = (open_pictures(("scenes:50",), "test", pixels=size) for size in (config.model.image.size, SEEN))
     return read.image(number), seen.image(number)
 
 
 def draw_caption(folder: Path, layer: int | None = None) -> Drawn:
-    """Show where a captioner looks, word by word, while it is made to write a right caption that names all things."""
+    """Show a captioner's attention, word by word, with teacher forcing on a correct caption that names all objects."""
     predictor = CaptionPredictor.load(folder)
     read, _ = _scene(predictor.config)
     own, ((given,),) = predictor.caption(read[None])[0], predictor.align(read[None], [[SAID]])
@@ -177,12 +177,12 @@ def draw_caption(folder: Path, layer: int | None = None) -> Drawn:
 
 
 def _of_layer(layer: int | None) -> str:
-    """Say which layer is shown: the first, the last, or what there is."""
+    """Return which layer is shown, in words: the first, the last, or empty."""
     return {None: "", 0: " in the first layer", -1: " in the last layer"}[layer]
 
 
 def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None) -> Drawn:
-    """Show where a question looks, or its words."""
+    """Show the attention of a question, or of its words."""
     predictor = AnswerPredictor.load(folder)
     scene, shown = _scene(predictor.config)
     ((answered,),) = predictor.answer(scene[None], [[question]], look=True)
@@ -195,7 +195,7 @@ def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None
 
 
 def draw_queries(folder: Path) -> Drawn:
-    """Show where the queries that found something looked, and the boxes that they found."""
+    """Show the attention of the queries that found an object, and their boxes."""
     predictor = DetectionPredictor.load(folder)
     scene, shown = _scene(predictor.config, FOUND)
     (things,) = predictor.detect(scene[None])
@@ -208,7 +208,7 @@ def draw_queries(folder: Path) -> Drawn:
 
 
 def draw_pixels(folder: Path) -> Drawn:
-    """Show the maps that the masks of found things begin with, and below them the masks."""
+    """Show the attention maps that masks are made from, and below them the masks of the detected objects."""
     predictor = DetectionPredictor.load(folder)
     scene, shown = _scene(predictor.config, FOUND)
     (things,) = predictor.detect(scene[None])

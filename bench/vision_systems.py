@@ -1,4 +1,4 @@
-"""The mechanisms that see, and the models that show them: small ones that are trained here, larger ones of recipes."""
+"""The vision mechanisms, and the models that show them: small ones trained here, larger ones trained by recipes."""
 
 import tomllib
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ CAPTIONS = (
     "training.steps=15000",
     "training.validate_every=5000",
 )
-"""The demo's captioner, longer trained and told in training what its words speak of."""
+"""The demo's captioner, trained longer and with guided attention."""
 
 
 class Variant(NamedTuple):
@@ -86,7 +86,7 @@ class Variant(NamedTuple):
 
     @property
     def config(self) -> Config:
-        """What it trains."""
+        """Its configuration."""
         terms = tomllib.loads((RECIPES / f"{self.recipe}.toml").read_text(encoding="utf-8"))
         (own,) = (one for one in terms["variant"] if one["name"] == self.name)
         steps = [f"training.steps={terms['steps']}"] if "steps" in terms else []
@@ -96,7 +96,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True)
 class System:
-    """A model that shows one mechanism or several: it is trained here, or by a recipe."""
+    """A model that shows one or several mechanisms, trained here or by a recipe."""
 
     name: str
     preset: str = ""
@@ -110,16 +110,16 @@ class System:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What a page is about."""
+    """The mechanism of a page."""
 
     kind: str
     name: str
     described: tuple[Any, ...]
-    """What has docstrings with the equations."""
+    """The classes whose docstrings have the equations."""
     setting: str
     system: str
     draw: Callable[[Path], Drawn]
-    """Draws what the trained model in a folder attends to."""
+    """Draws the attention of the trained model in a folder."""
 
     @property
     def key(self) -> str:
@@ -139,7 +139,7 @@ def systems() -> Iterator[System]:
     yield System("xu2015-soft", variant=Variant("scenes_captions", "soft-guided"))
     yield System("xu2015-hard", variant=Variant("scenes_captions", "hard-guided"))
     yield System("captioner", "captioner-small", CAPTIONS)
-    # Unless it is told where to look, the one look of a whole question learns too late for a page.
+    # Without guided attention, the single attention step of a whole question learns too slowly for a page.
     yield System("anderson2017", "anderson2017-small", (*SCENES, "training.guided=0.5"))
     yield System("asker", variant=Variant("scenes_questions", "asker-guided"))
     yield System("carion2020", variant=Variant("scenes_detection", "anchors"))

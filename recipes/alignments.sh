@@ -2,10 +2,10 @@
 # German–English word alignment by attention, trained on 200,000 pairs of Europarl, judged by 508 gold alignments.
 # Expected error rates, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/alignments.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 2; one seed]]
-# Luong's looks are read off as they are and with hindsight (--posterior), the Transformer's one step later (--shift).
-# What Luong's global dot of both directions tells with hindsight of the training text, merged, then guides models that are
-# trained anew: one look of Luong's, one of four heads, one head of a Transformer. What the Transformers then tell guides
-# Luong's once more.
+# Alignments are read off Luong's attention directly and by the posterior (--posterior), off the Transformer's one step
+# later (--shift). The symmetrised posterior alignments of the training text by Luong's global dot models then guide the
+# attention of newly trained models: Luong's single head, one of four heads, and one head of a Transformer. Finally, the
+# alignments of these Transformers guide Luong's models once more.
 set -e
 out=${1:-models/alignments}
 [ $# -gt 0 ] && shift

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Back-translation on Multi30k, English to German, raw text: half of the pairs lose their source. Three trainings in one
-# report: the half that is left, the same with the other half's targets back-translated, and all pairs.
+# Back-translation on Multi30k, English to German, raw text: half of the pairs lose their source. One report compares
+# three systems: trained on the other half, on that half plus back-translations of the lost sources, and on all pairs.
 # REGARD_DATA=data recipes/back_translation.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 1]]
-# STEPS is how long each training is, that of the model that translates back too (2500), PRESET the system of all, PAIRS
-# how many pairs are taken (all).
+# STEPS: training steps of every model, including the one that back-translates (2500). PRESET: the system. PAIRS: the
+# number of pairs to use (all).
 set -e
 out=${1:-models/back-translation}
 [ $# -gt 0 ] && shift

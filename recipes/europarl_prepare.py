@@ -1,9 +1,10 @@
-"""Make the corpora for word alignment: Europarl in tokens, and the 508 sentences with gold alignments in two files.
+"""Prepare the corpora for word alignment: tokenized Europarl, and the 508 sentences with gold alignments.
 
     python recipes/europarl_prepare.py europarl-en-de alignments data/alignment
 
-The gold sentences are tokenised, so the training text is split in the same manner: words (with hyphens and apostrophes
-inside), numbers with their points and commas, and every other sign by itself. `source ||| target` becomes two files.
+The gold sentences are tokenized, so the training text is tokenized in the same way: words (with inner hyphens and
+apostrophes), numbers with their points and commas, and every other character by itself. `source ||| target` becomes two
+files.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Captions of photographs, Flickr8k: trained on most of train, reported on dev. What to expect: recipes/README.md.
 # REGARD_DATA=data recipes/flickr8k.sh [FOLDER [OPTIONS OF regard compare, such as --seeds 1,2,3 --jobs 4]]
-# POOLED=256 puts as many principal components of the whole picture's features beside those of each region.
-# At the end FOLDER/pictures shows where soft and hard attention looked, over the thumbnails of three pictures of dev.
+# POOLED=256 appends that many principal components of the whole picture's features to those of each region.
+# FOLDER/pictures gets the attention of the soft and hard models over the thumbnails of three pictures of dev.
 set -e
 out=${1:-models/flickr8k}
 [ $# -gt 0 ] && shift

@@ -1,13 +1,13 @@
-"""Split Flickr8k's training pictures into train and valid, and make features of a like size of all parts.
+"""Split Flickr8k's training pictures into train and valid, and normalise the features of all parts.
 
     python recipes/flickr8k_split.py flickr8k data/flickr8k --pooled 128
 
-Which part a picture belongs to is decided by a hash of its name, so neither a seed nor other pictures matter: one in
-twelve is for validation, on which everything is chosen. `dev`, on which it is reported, is left whole.
+A hash of a picture's name decides its part, independently of seeds and other pictures: one in twelve is for validation,
+on which all settings are chosen. Results are reported on `dev`, which is left whole.
 
-Features are divided by their standard deviation over the training pictures, place by place. With `--pooled N` each
-region has, beside its own features, the N first principal components of those of the whole picture, divided likewise.
-Components, means and deviations are those of the pictures to be trained on alone.
+Each feature is divided by its standard deviation over the training pictures. With `--pooled N`, the first N principal
+components of the whole picture's features, scaled likewise, are appended to those of each region. Components, means and
+deviations are computed on the training pictures only.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/bin/sh
 # English words to phonemes, trained on nine tenths of the words. Expected scores, time and hardware: recipes/README.md.
 # REGARD_DATA=data recipes/g2p.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 3]]
-# WER is the sequence error rate in the report: a word is right if it is written as any of its pronunciations.
+# WER is the sequence error rate in the report: a word is correct if the output is any of its pronunciations.
 set -e
 out=${1:-models/g2p}
 [ $# -gt 0 ] && shift

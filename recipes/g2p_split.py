@@ -2,12 +2,12 @@
 
     python recipes/g2p_split.py g014b2b.train.gz data/g2p
 
-A line is a word, a tab and its phonemes, with a line for each pronunciation. Which part a word belongs to is decided by
-a hash of the word: all its pronunciations go together, and neither a seed, nor the order, nor other words matter. One
-word in ten is for testing, one in forty for validation.
+A line is a word, a tab and its phonemes, with one line per pronunciation. A hash of the word decides its part, so that
+all its pronunciations stay together, independently of seed, order and other words. One word in ten is for testing, one
+in forty for validation.
 
-With --develop the words for testing are left out, and another word in ten, which would be learnt from, takes their
-place: settings can be chosen on it by as many words as the test has, before any test word is seen.
+With --develop, the test words are left out and replaced by another tenth of the words, taken from the training part:
+settings can be chosen on as many words as the test set has, without seeing any test word.
 """
 
 import argparse

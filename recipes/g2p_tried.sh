@@ -1,5 +1,5 @@
 #!/bin/sh
-# Settings for pronunciations, compared on one word in ten, none of which g2p.sh tests on.
+# Compare settings for pronunciations on one word in ten, none of which is in the test set of g2p.sh.
 # REGARD_DATA=data recipes/g2p_tried.sh [FOLDER [OPTIONS OF regard compare, such as --jobs 4]]
 set -e
 out=${1:-models/g2p-tried}

@@ -1,10 +1,10 @@
-"""Keep what a comparison found, small enough to lie beside the recipe: the record behind a row of docs/results.md.
+"""Condense the results of a comparison to a small record that is kept with the recipe, behind a row of docs/results.md.
 
 python3 recipes/keep.py recipes/results/deep.json models/deep/results.json [MORE results.json]
 
-Of each training: its name and seed, the settings that are not its preset's, steps, seconds, the best validation (its
-step and score), all scores with what made them, and how likely chance alone makes the difference to the baseline.
-Paths, which differ from machine to machine, become names of files.
+For each run it has: name and seed, settings that differ from the preset, steps, seconds, step and score of the best
+validation, all scores with their signatures, and p of the difference to the baseline. Paths, which differ between
+machines, become file names.
 """
 
 import json

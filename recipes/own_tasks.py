@@ -1,10 +1,10 @@
-"""Train each task by `regard train --data FILE --valid FILE --out FOLDER` and nothing else; score it; write a table.
+"""Train each task with just `regard train --data FILE --valid FILE --out FOLDER`, score it, and write a table.
 
     REGARD_DATA=data python recipes/own_tasks.py models/own-tasks --jobs 8
 
-Several trainings run at a time. What is done is not done again. With `--systems`, the same is done with presets beside
-the plan. Inflection, SCAN and English–Japanese are scored on the file that they are validated with, pronunciations and
-Multi30k on their test parts, which no setting was chosen on.
+`--jobs` trains several models in parallel. Finished runs are not repeated. With `--systems`, presets are trained as
+well as the planned system. Inflection, SCAN and English–Japanese are scored on their validation file, pronunciations
+and Multi30k on their test parts, on which no setting was chosen.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""What a task is: one object that training, evaluation, comparison, serving, export and the command line ask.
+"""The interface of a task: one object that training, evaluation, comparison, serving, export and the CLI call.
 
-Translating, language modelling, captioning, classifying, answering and detecting each have a folder in `regard.tasks`
-with such an object, and a line in `regard.task_table`. All that is asked of it is here, so that a new task changes
-nothing else. What is typed `Any` is a task's own (vocabulary, sources of data, reader) or belongs to a layer
-above this module, and is named in the docstring.
+Each task (translation, language modelling, captioning, classification, question answering, detection) has a folder in
+`regard.tasks` with such an object, and a line in `regard.task_table`. Adding a task changes nothing else. Values typed
+`Any` are a task's own (vocabulary, data sources, reader) or belong to a layer above this module; the docstring names
+them.
 """
 
 from abc import ABC, abstractmethod
@@ -30,79 +30,81 @@ from regard.task_table import Entry, entry_of
 
 Rows = NDArray[np.int64]
 Say = Callable[[str], None]
-"""Tells a person something, in a line."""
+"""Prints one line of progress for the user."""
 Validate = Callable[[Any, Callable[[], None]], dict[str, Any]]
-"""Scores a model: `valid_loss` and more. It calls what it is given now and then, to be stopped by it."""
+"""Scores a model; returns `valid_loss` and more. It calls its second argument between batches, which may raise
+StoppedError."""
 
 
 class StoppedError(Exception):
-    """Raised inside a validation when the run was asked to stop."""
+    """Raised inside a validation when the run is to stop."""
 
 
 class BatchLoss(NamedTuple):
-    """The loss of a batch, in sums over what its `count` counts: tokens, pictures, questions or objects."""
+    """The losses of a batch, summed over the units of `count`: tokens, pictures, questions or objects."""
 
     total: Float[Tensor, ""]
-    """What is minimised."""
+    """The loss to minimise."""
     loss: Float[Tensor, ""]
-    """The cross-entropy in it, label smoothing included, detached."""
+    """The cross-entropy in `total`, label smoothing included, detached."""
     beside: dict[str, Tensor]
-    """The other losses in it, each without its weight and detached, by its name in metrics.jsonl."""
+    """The auxiliary losses, unweighted and detached, by their names in metrics.jsonl."""
     reached: Float[Tensor, " B"] | None
-    """The reward of each sentence where hard attention is trained."""
+    """The reward of each sentence, where hard attention is trained by REINFORCE."""
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """The loss of a batch, and what is done around it.
+    """The loss function of a task.
 
-    A batch has `to(device)`, `pinned()` and `count`, the number its summed losses are divided by. `read` and `write`
-    are the two halves of `__call__` where steps are recorded as CUDA graphs; who reads within `write` gives None.
+    A batch has `to(device)`, `pinned()` and `count`, the number by which its summed losses are divided. `read`
+    (encoder) and `write` (decoder and loss) are the two halves of `__call__`, split so that `write` can be recorded as
+    a CUDA graph by itself. An objective that does everything in `write` returns None from `read`.
     """
 
     @property
     def reads_with_host(self) -> bool:
-        """Whether reading asks the host for something, so that it cannot be recorded."""
+        """Whether `read` synchronises with the host, so that it cannot be part of a CUDA graph."""
 
     def __call__(self, batch: Any, ratio: float = 1.0) -> BatchLoss:
-        """Run the model over a batch; `ratio` is that of teacher forcing."""
+        """Return the losses of a batch; `ratio` is the teacher forcing ratio."""
 
     def read(self, batch: Any) -> Any:
-        """Let the model read."""
+        """Run the encoder."""
 
     def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> BatchLoss:
-        """Make the loss of what was read."""
+        """Run the decoder on the encoded batch and return the losses."""
 
     def settle(self, reached: list[Tensor]) -> None:
-        """Be told the rewards of a step, once it is made."""
+        """Update reward baselines after an optimizer step, from the `reached` of all its batches."""
 
     def check(self, batch: Any) -> None:
-        """Raise a ConfigError for what only the model and the corpus show to be wrong."""
+        """Raise a ConfigError for problems that show only with the model and a batch at hand."""
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run learns from and is scored on."""
+    """The training and validation data of a run, with the loss."""
 
     order: Callable[[int], Sequence[Rows]]
-    """The batches of an epoch, counted from 1, as rows of the corpus: a pure function."""
+    """Returns the batches of an epoch (counted from 1) as row numbers of the corpus; a pure function."""
     batch: Callable[[Rows], Any]
-    """The tensors of a batch, on the CPU."""
+    """Collates rows into a batch of CPU tensors."""
     validate: Validate | None
-    """None where there is no validation corpus: the last model is then the one to use."""
+    """Scores the model during training; None without a validation corpus: the last model is then kept."""
     fingerprint: str
-    """What the corpus and its tokens are known by."""
+    """A checksum of the corpus and its tokens."""
     decoding: DecodingConfig
-    """How to search: as was asked, with as long an output as the corpus calls for."""
+    """The decoding settings, with the maximum output length raised where the corpus needs it."""
     objective: Callable[[Any, TrainingConfig], Objective]
-    """The loss, of a model and by a run's settings."""
+    """Makes the loss function from a model and the training settings."""
     unit: str = "tokens"
-    """What the `count` of a batch counts."""
+    """The unit of a batch's `count`."""
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What `regard evaluate` was asked for."""
+    """The arguments of `regard evaluate`."""
 
     parts: Sequence[str]
     """The corpus."""
@@ -111,9 +113,9 @@ class EvaluationRequest:
     beam: int | None = None
     batch_size: int | None = None
     changes: Sequence[str] = ()
-    """Changed settings of the search, as NAME=VALUE."""
+    """Overrides of decoding settings, as NAME=VALUE."""
     reading: Reading | None = None
-    """How attention is read off as an alignment, where that was said."""
+    """How to read alignments off the attention; None for the default."""
     ensemble: Sequence[Path] = ()
     to: str | None = None
     group: bool = False
@@ -123,80 +125,80 @@ class EvaluationRequest:
 
 
 class Task(ABC):
-    """What is made of what was read, with all that the package needs to know of it."""
+    """Everything the package needs to know about one task: from settings and data to serving and export."""
 
     entry: ClassVar[Entry]
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     metrics: ClassVar[tuple[str, ...]]
-    """What may decide which model is best, beside the loss."""
+    """Values of `training.metric` besides `loss`: the scores that can select the best model."""
     unread: ClassVar[tuple[str, ...]] = ()
-    """Settings of training that its loss does not read."""
+    """Training settings that the loss of this task ignores."""
     planned: ClassVar[bool] = False
-    """Whether `regard train` plans what nobody set."""
+    """Whether `regard train` chooses unset settings from the corpus (its plan)."""
     compares_losses: ClassVar[bool] = True
-    """Whether the loss of training is that of validation, so that a report may compare them."""
+    """Whether training and validation loss are the same quantity, so that a report may compare them."""
 
     def check(self, config: Config) -> None:  # noqa: B027 (most have nothing to refuse)
-        """Raise a ConfigError for settings and data that do not go together, before anything is done."""
+        """Raise a ConfigError for settings and data that do not go together, before any work is done."""
 
     def fitted(self, config: Config) -> Config:
-        """Fit a model to its data: how many colours its pictures have, say."""
+        """Return the settings with the model fitted to its data, such as to the colour channels of the pictures."""
         return config
 
     def records_steps(self, model: ModelConfig) -> bool:
-        """Say whether batches may be filled up to few shapes, so that steps can be recorded as CUDA graphs."""
+        """Return whether batches may be padded to a few fixed shapes, so that steps can be recorded as CUDA graphs."""
         return True
 
     # -- the model ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make the model; the sizes are how many entries it reads and writes by number."""
+        """Build the model, without initialising it; the sizes are those of the source and target vocabulary."""
 
     @abstractmethod
     def draw(self, model: nn.Module) -> None:
-        """Draw its first weights from torch's generator."""
+        """Initialise the weights, drawing from torch's default generator."""
 
     @abstractmethod
     def read_vocabulary(self, folder: Path) -> Any:
-        """Read what a model knows by number: tokens, classes, answers."""
+        """Load the vocabulary of a model folder: tokenizers, class labels, or question words and answers."""
 
     @abstractmethod
     def sizes(self, vocabulary: Any) -> tuple[int, int]:
-        """Return how many entries there are to read and to write."""
+        """Return the sizes of the source and target vocabulary."""
 
     # -- training -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def open_sources(self, config: Config, resumed: bool) -> Any:
-        """Open the corpora, so that what is wrong with them shows at once.
+        """Open the corpora, so that problems with them show at once.
 
-        What is returned is a dataclass with a field `vocabulary`: the one to take, or None to learn it.
+        Returns a dataclass with a field `vocabulary`: the one to use, or None to learn it.
         """
 
     @abstractmethod
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[Any, TrainingData]:
-        """Make vocabulary and caches in a model folder, or take those that a resumed run made when it began."""
+        """Build vocabulary and data caches in a model folder; a resumed run reuses those it built when it started."""
 
     def finish(self, folder: Path) -> None:  # noqa: B027 (most have nothing to add)
-        """Add to a trained model's folder what needs its training data."""
+        """Add files to a trained model's folder that are computed from its training data."""
 
     def try_it(self, config: Config, folder: Path) -> str:
-        """Say with which command a model that was just trained is tried."""
+        """Return a message with a command to try the trained model."""
         return f"Try it with: regard {self.entry.command} {folder} IMAGE"
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def load(self, folder: Path, device: str) -> Any:
-        """Open a model folder, ready to be used."""
+        """Load a model folder for inference."""
 
     scoring_options: ClassVar[frozenset[str]] = frozenset()
-    """The options of `regard evaluate` that not all tasks have and that mean something here, as they are typed."""
+    """Task-specific options of `regard evaluate` that this task supports, as typed (`--beam`)."""
 
     @abstractmethod
     def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
@@ -206,48 +208,48 @@ class Task(ABC):
 
     @abstractmethod
     def open_test(self, test: Any, config: Config) -> Any:
-        """Open the corpus that variants are scored on (a `HeldOut`); it has a `name` and an `identity()`."""
+        """Open the test corpus described by a `HeldOut`; the result has a `name` and an `identity()`."""
 
     @abstractmethod
     def subject(self, test: Any, config: Config, terms: Any) -> Any:
-        """Return what is right in that corpus, and what of it is shown (a `Subject`)."""
+        """Return the references of the test corpus and the examples to show (a `Subject`)."""
 
     @abstractmethod
     def compare(self, folder: Path, job: Any, options: DecodingConfig) -> Any:
-        """Score a variant's model (`regard.compare.scoring.Tested`)."""
+        """Score a variant's model; returns a `regard.compare.scoring.Tested`."""
 
     # -- serving ------------------------------------------------------------------------------------------------------
 
     served_as: ClassVar[str]
-    """The task in `/api/models`."""
+    """The task's name in `/api/models`."""
     path: ClassVar[str]
-    """Where it is asked for: `/api/` and this."""
+    """The endpoint: `/api/{path}`."""
     does: ClassVar[str]
-    """What a model of it does for a client."""
+    """What a model does, for messages: "translates texts"."""
 
     def check_served(self, folder: Path, config: Config) -> None:  # noqa: B027 (most can be served)
-        """Raise a ModelError for a model that no client could ask."""
+        """Raise a ModelError for a model that cannot be served."""
 
     def about(self, reader: Any, config: Config) -> Mapping[str, Any]:
-        """Return what else a client is told: `tags`, `examples` to try a model with, whether there are `scenes`."""
+        """Return further entries for `/api/models`: `tags`, `examples` to try, whether `scenes` can be used."""
         return {}
 
     @abstractmethod
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return the FastAPI router of what can be asked; None where another task's serves it."""
+        """Return the FastAPI router of this task's endpoint; None where another task's router serves it."""
 
     # -- attention and export -----------------------------------------------------------------------------------------
 
     attend_options: ClassVar[frozenset[str]] = frozenset()
-    """The options of `regard attend` that not all tasks have and that mean something here, as they are typed."""
+    """Task-specific options of `regard attend` that this task supports, as typed (`--target`)."""
 
     @abstractmethod
     def attend(self, folder: Path, asked: Any) -> None:
-        """Print and write where a model looks (`regard.cli.attention_output.AttendRequest`)."""
+        """Print and save a model's attention; `asked` is a `regard.cli.attention_output.AttendRequest`."""
 
     @abstractmethod
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return what ONNX graphs are made of (`regard.export.export_model.Exportable`)."""
+        """Return what `regard export` turns into ONNX graphs (`regard.export.export_model.Exportable`)."""
 
 
 def open_task(entry: Entry) -> Task:
@@ -257,12 +259,12 @@ def open_task(entry: Entry) -> Task:
 
 
 def task_of(model: ModelConfig) -> Task:
-    """Return the task that a model is for."""
+    """Return the task of a model."""
     return open_task(entry_of(model))
 
 
 def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-    """Make the model that a configuration describes, and draw its first weights."""
+    """Build the model that a configuration describes and initialise its weights."""
     task = task_of(config)
     model = task.assemble(config, source_size, target_size)
     task.draw(model)
@@ -270,19 +272,19 @@ def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
 
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-    """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
+    """Build the model without initialising its weights, which would take most of the time, for loading a checkpoint."""
     with SkipInitialisation():
         return task_of(config).assemble(config, source_size, target_size)
 
 
 def check_task(config: ModelConfig) -> None:
-    """Refuse a task that there is none of, or that nothing is there for."""
+    """Raise a ConfigError for a model of an unknown task, or one that cannot copy as its settings ask."""
     entry_of(config)
     check_copying(config)
 
 
 class Opened(NamedTuple):
-    """What a model folder holds."""
+    """A loaded model folder."""
 
     model: Any
     vocabulary: Any
@@ -290,14 +292,14 @@ class Opened(NamedTuple):
 
 
 def open_model(folder: Path, device: str, entry: Entry) -> Opened:
-    """Read the folder of a model for a task; refuse those of another with the command that they are for."""
+    """Load a model folder of a given task; the error for another task names the command to use."""
     config = open_folder(folder)
     own = entry_of(config.model)
     if own != entry:
         raise ModelError(f"{folder} holds {own.what}: use regard {own.command}.")
     place, task = find_device(device), task_of(config.model)
     vocabulary = task.read_vocabulary(folder)
-    # Whatever is drawn at random is replaced: the caller's generator is to stay as it was.
+    # All random weights are overwritten, so leave the caller's generator as it was.
     with torch.random.fork_rng(devices=[]):
         model = build_empty(config.model, *task.sizes(vocabulary))
     load_weights(folder / WEIGHTS, model)

@@ -1,7 +1,7 @@
-"""All tasks, a line each: what a model reads, what it makes of it, and which folder of `regard.tasks` knows the rest.
+"""The table of tasks, a line each: input, output, command and folder in `regard.tasks`.
 
-A new task is such a folder and a line here; `regard.task` has the contract that the folder's object meets. Nothing of a
-task is imported before it is asked for.
+A new task is a folder and a line here; `regard.task` defines the interface that the folder implements. Tasks are
+imported lazily.
 """
 
 import importlib
@@ -16,18 +16,18 @@ TEXT, NOTHING, IMAGE = "text", "nothing", "image"
 
 
 class Entry(NamedTuple):
-    """A task, as far as it can be told without importing it."""
+    """A task, described without importing its code."""
 
     name: str
-    """Its folder in `regard/tasks`; `TASK` in its `task.py` is the object that everything else asks."""
+    """Its folder in `regard/tasks`, whose `task.py` has the task object as `TASK`."""
     reads: str
-    """text, nothing (a language model) or image."""
+    """The input: text, nothing (a language model) or image."""
     makes: str
-    """What is made of what was read: the setting `model.task`."""
+    """The kind of output: the setting `model.task`."""
     command: str
-    """`regard …` for a model of it."""
+    """The command that uses its models: `regard …`."""
     what: str
-    """A model of it, in words."""
+    """A model of it in words, for messages."""
 
     def part(self, name: str) -> ModuleType:
         """Import a module of its folder."""
@@ -39,25 +39,25 @@ TASKS = (
     Entry("language_modelling", NOTHING, "write", "translate", "a language model, which reads no source"),
     Entry("text_classification", TEXT, "classify", "classify", "a text classifier"),
     Entry("captioning", IMAGE, "write", "caption", "a captioner, which describes pictures"),
-    Entry("image_classification", IMAGE, "classify", "classify", "a classifier of pictures"),
+    Entry("image_classification", IMAGE, "classify", "classify", "an image classifier"),
     Entry("visual_questions", IMAGE, "answer", "ask", "a model that answers questions"),
-    Entry("detection", IMAGE, "detect", "detect", "a detector, which finds things"),
+    Entry("detection", IMAGE, "detect", "detect", "a detector, which finds objects"),
 )
 MAKES = tuple(dict.fromkeys(entry.makes for entry in TASKS))
 BY_NAME = {entry.name: entry for entry in TASKS}
 COMMANDS = {entry.command: next(one for one in TASKS if one.command == entry.command) for entry in TASKS}
-"""Which task's folder has a command: `command.py`; where several share one, the first."""
+"""The task whose folder has each command's `command.py`; where several tasks share a command, the first."""
 
 
 def reads(model: ModelConfig) -> str:
-    """Tell what a model reads."""
+    """Return the input of a model: text, nothing or image."""
     if model.image is not None:
         return IMAGE
     return NOTHING if model.encoder.kind == "none" else TEXT
 
 
 def entry_of(model: ModelConfig) -> Entry:
-    """Return the task of a model; raise a ConfigError where there is none for what it reads and makes."""
+    """Return the task of a model; raise a ConfigError if no task has its input and output."""
     if model.task not in MAKES:
         raise ConfigError(
             f"model.task must be one of {', '.join(MAKES)}, got {model.task!r}.{did_you_mean(model.task, MAKES)}"
@@ -84,7 +84,7 @@ def as_options(**given: object) -> dict[str, bool]:
 
 
 def leave_out(given: Mapping[str, object], taken: Iterable[str], model: object, what: str) -> None:
-    """Refuse options that mean nothing for a model's task."""
+    """Raise a ConfigError for options that do not apply to a model's task."""
     wrong = [name for name, value in given.items() if value and name not in taken]
     if wrong:
         *most, last = wrong

@@ -58,7 +58,7 @@ def test_what_has_no_looks_to_weigh_is_told(refused, make_folder, trained, langu
     )
     for command in ("align", "evaluate"):
         assert refused(command, trained, *data, "--shift", "--posterior") == (
-            "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
+            "--shift uses the attention of the step after a word, --posterior that of the step before: give one."
         )
     pictures = tmp_path / "pictures"
     pictures.mkdir()
@@ -78,7 +78,7 @@ def test_what_it_writes_can_be_trained_on(regard, trained, corpus, here):
 def test_bad_use_is_told(regard, trained, language_model, corpus):
     assert regard("align", trained).err == "regard: There is nothing to align: give --data, or --source and --target.\n"
     assert regard("align", trained, "--data", corpus / "pairs.tsv", "--symmetrise", "union").err == (
-        "regard: --symmetrise merges the alignments of two models: give --reverse-model, too.\n"
+        "regard: --symmetrise merges the alignments of two models: give --reverse-model as well.\n"
     )
     ran = regard("align", language_model, "--data", corpus / "pairs.tsv")
     assert (ran.code, ran.err) == (

@@ -83,7 +83,7 @@ def test_where_each_token_came_from_is_shown_of_a_target_and_of_what_it_writes(r
 def test_nothing_is_searched_for_a_target(refused, trained):
     for option, value in (("prefix", "le"), ("beam", "2"), ("set", "decoding.beam=2")):
         assert refused("attend", trained, "the dog", "--target", "le chien", f"--{option}", value) == (
-            f"--{option} is for a search, and with --target nothing is searched."
+            f"--{option} cannot be combined with --target: a given target is not searched for."
         )
 
 
@@ -118,10 +118,10 @@ def test_the_only_layer_is_the_mean(regard, trained, layer):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("",), "The sentence is empty: there is nothing to look at."),
-        ((" \u3000\n",), "The sentence is empty: there is nothing to look at."),
+        (("",), "The sentence is empty: give some text."),
+        ((" \u3000\n",), "The sentence is empty: give some text."),
         (("caf\udce9",), "The sentence is not valid UTF-8: 'caf\\udce9'."),
-        (("the dog", "--target", " "), "The target is empty: there is nothing to look at."),
+        (("the dog", "--target", " "), "The target is empty: give some text."),
         (("the dog", "--layer", "1"), "There is no layer 1: this model has 1, counted from 0."),
         (("the dog", "--head", "-2"), "There is no head -2: this model has 1, counted from 0."),
         (("the dog", "--beam", "0"), "--beam is 0; it must be at least 1."),

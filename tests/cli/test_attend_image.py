@@ -54,4 +54,4 @@ def test_what_a_captioner_cannot_do_is_refused(regard, captions, drawn, more, me
 def test_what_is_no_image_is_refused(regard, captions, classes, drawn, tmp_path):  # noqa: F811
     assert f"{tmp_path} is a folder: give one image of it." in regard("attend", captions, tmp_path).err
     assert "Did you mean '0.png'?" in regard("attend", captions, drawn / "0.pgn").err
-    assert "--layer, --head and --heads are for captioners" in regard("attend", classes, drawn / "0.png", "--heads").err
+    assert "--layer, --head and --heads do not apply" in regard("attend", classes, drawn / "0.png", "--heads").err

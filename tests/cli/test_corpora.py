@@ -44,8 +44,8 @@ class TestTags:
         assert json.loads(ran.out)["scores"]["AER"]["count"] == 9
         assert "already finished" in regard("train", "--resume", "--out", "model").err
         refusals = {
-            (): "'ba be' does not tell what to write, and this model writes more than one language (again, back): "
-            "say --to again (to train it, --tagged again=CORPUS), or begin it with <2again>.",
+            (): "'ba be' has no tag for the language to write, and this model writes several (again, back): "
+            "give --to again (in training, --tagged again=CORPUS), or begin it with <2again>.",
             ("--to", "bakc"): "This model does not write 'bakc', but again, back. Did you mean 'back'?",
         }
         for options, message in refusals.items():
@@ -56,7 +56,7 @@ class TestTags:
         ran = regard("translate", trained, "--to", "de", stdin=b"the dress\n")
         assert (ran.code, ran.err) == (
             2,
-            "regard: This model writes one language only, so it cannot be asked for 'de': leave out --to.\n",
+            "regard: This model was trained without tags, so it cannot write 'de': leave out --to.\n",
         )
 
     def test_training_that_is_refused(self, refused):
@@ -108,8 +108,8 @@ class TestSeveral:
             "not to be trained on."
         )
         for entry, message in (
-            ("a.tsv*many", "data.mixed: 'a.tsv*many' ends in 'many' after the *, which is no weight: "),
-            ("a.tsv*-2", "data.mixed: 'a.tsv*-2' ends in '-2' after the *, which is no weight: "),
+            ("a.tsv*many", "data.mixed: 'a.tsv*many' ends in 'many' after the *, which is not a weight: "),
+            ("a.tsv*-2", "data.mixed: 'a.tsv*-2' ends in '-2' after the *, which is not a weight: "),
             ("b.tsv*2", "No file 'b.tsv'. Did you mean 'a.tsv'?"),
         ):
             assert refused("train", "--data", entry, "--out", "m").startswith(message)
@@ -118,7 +118,7 @@ class TestSeveral:
             "Give either --data or --source and --target, not both."
         )
         assert refused("train", *both, "--data", "-", "--out", "m") == (
-            "data.mixed: '-' is standard input, which goes alone: give a file."
+            "data.mixed: '-' is standard input, which cannot be mixed: give a file."
         )
         assert refused("train", *both, "--tagged", "x=a.tsv", "--out", "m") == (
             "data.tagged and data.mixed are both given: give one of them."
@@ -228,7 +228,7 @@ class TestAlignments:
         index = json.loads((here / "guided" / "cache" / "train" / "cache.json").read_text())
         assert index["aligned"] == 40
         ran = regard("evaluate", "guided", *files, "--layer", "0", "--head", "0", "--shift", "--json")
-        assert "layer 0, head 0, looks of the step after" in json.loads(ran.out)["scores"]["AER"]["made_by"]
+        assert "layer 0, head 0, attention of the next step" in json.loads(ran.out)["scores"]["AER"]["made_by"]
 
     def test_both_directions(self, regard, refused, trained, corpus, here):
         pairs = ("--data", corpus / "pairs.tsv")
@@ -241,7 +241,7 @@ class TestAlignments:
         )
         assert "merged by intersection" in json.loads(ran.out)["scores"]["AER"]["made_by"]
         assert refused("evaluate", trained, *pairs, "--symmetrise", "union") == (
-            "--symmetrise merges the alignments of two models: give --reverse-model, too."
+            "--symmetrise merges the alignments of two models: give --reverse-model as well."
         )
         assert refused("evaluate", trained, *pairs, "--reverse-model", trained, "--symmetrise", "onion") == (
             "No way to merge alignments named 'onion'. Did you mean 'union'? (regard list symmetrisations shows all)"
@@ -250,7 +250,7 @@ class TestAlignments:
             "There is no layer 7: this model has 1, counted from 0."
         )
         assert refused("evaluate", trained, "--data", "dates:5", "--shift") == (
-            "There is no gold alignment to judge attention by: give one with --alignments."
+            "There is no gold alignment to score the attention against: give one with --alignments."
         )
 
     def test_printed_the_other_way_round(self, regard, here):

@@ -107,7 +107,7 @@ def test_check_reads_all_and_sums_up(regard, here):
         (("--check",), "", "a.tsv is empty: there is nothing to learn from."),
         (("--size", "0"), "a\tb\n", "--size is 0; it must be at least 1."),
         (("--size", "-1", "--check"), "a\tb\n", "--size is -1; it must be at least 1."),
-        (("--split", "nonsense"), "a\tb\n", "Leave out --split: a.tsv has no parts, as embedded corpora have."),
+        (("--split", "nonsense"), "a\tb\n", "Leave out --split: only embedded corpora have parts, and a.tsv is none."),
     ],
 )
 def test_refusals(regard, here, given, content, message):

@@ -68,7 +68,7 @@ def test_clothes_are_summed_up(regard, refused, here):
     assert lines[:2] == ["f:test: 3 pictures", "  images: 28 × 28 pixels, grey"]
     assert lines[2].startswith("  classes: T-shirt/top 0, trouser 0, pullover 2, ")
     assert lines[2].endswith(", ankle boot 1")
-    assert refused("data", "f", "--split", "test") == "f:test has no captions to print: --check tells what it has."
+    assert refused("data", "f", "--split", "test") == "f:test has no captions to print: --check shows what it has."
 
 
 def test_captions_that_are_printed_can_be_read_back(regard, photos, here):
@@ -105,7 +105,7 @@ def test_the_first_of_many_are_named(refused, photos):
         (
             {"regions": np.full((3, 1, 1), [[[1]], [[np.nan]], [[2]]], np.float32)},
             "c.jpg",
-            "f.npz: b.jpg has features that are infinite or no numbers (NaN).",
+            "f.npz: b.jpg has features that are infinite or NaN.",
         ),
     ],
 )
@@ -142,5 +142,5 @@ def test_a_name_that_is_nearly_one_of_pictures(refused, here):
 
 def test_files_have_no_parts(refused, photos):
     assert refused("data", "photos", "captions.csv", "--check", "--split", "test") == (
-        "Leave out --split: photos has no parts, as embedded corpora have."
+        "Leave out --split: only embedded corpora have parts, and photos is none."
     )

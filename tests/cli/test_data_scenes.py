@@ -47,7 +47,7 @@ def test_an_exported_folder_can_be_read_as_any_other(regard, here):
         assert np.array_equal(read.image(i), made.image(i))
         assert read.captions(i) == made.captions(i)
     again = regard("data", "scenes:valid:4", "--out", "seen")
-    assert (again.code, again.err) == (2, "regard: seen is there already. Name a folder that is not.\n")
+    assert (again.code, again.err) == (2, "regard: seen already exists: give the name of a new folder.\n")
 
 
 def test_check_sums_up(regard):

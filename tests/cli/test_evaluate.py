@@ -188,5 +188,5 @@ def test_files_have_no_parts(refused, trained, pairs, corpus):
     both = ("--source", corpus / "pairs.en", "--target", corpus / "pairs.fr")
     for given, name in ((("--data", pairs), pairs), (both, corpus / "pairs.en")):
         assert refused("evaluate", trained, *given, "--split", "test") == (
-            f"Leave out --split: {name} has no parts, as embedded corpora have."
+            f"Leave out --split: only embedded corpora have parts, and {name} is none."
         )

@@ -48,7 +48,7 @@ def test_attention_is_laid_over_the_thumbnail_or_the_file(regard, refused, reade
     pytest.importorskip("PIL")
     assert regard("attend", reader, "a.jpg", "--features", stored).code == 0
     assert refused("attend", reader, "b.jpg", "--features", stored).startswith(
-        f"No file 'b.jpg' and no thumbnail of that name beside {stored}, so there is nothing to lay"
+        f"No file 'b.jpg' and no thumbnail of that name with {stored}, so there is no picture to draw"
     )
     given = tmp_path / "b.jpg"
     given.write_bytes(png(np.full((20, 30, 3), 40, np.uint8)))
@@ -60,10 +60,10 @@ def test_attention_is_laid_over_the_thumbnail_or_the_file(regard, refused, reade
 def test_features_that_do_not_fit_are_refused(refused, reader, trained, stored, tmp_path):
     assert refused("caption", reader, "--features", stored, "d.jpg").startswith(f"{stored} has no picture 'd.jpg'.")
     assert refused("caption", reader, "a.jpg").endswith(
-        "give the .npz file that has those of the picture with --features FILE."
+        "give the .npz file with those of the picture as --features FILE."
     )
     assert refused("caption", reader, "--features", stored, "--scene", "3").startswith(
-        "--scene paints pixels, and this model reads features"
+        "--scene gives pixels, and this model reads region features"
     )
     assert refused("attend", trained, "a dog", "--features", stored).startswith("Leave out --features")
     np.savez(tmp_path / "twice.npz", regions=np.zeros((2, 4, 5), np.float32), names=np.array(["a.jpg", "a.jpg"]))
@@ -72,6 +72,6 @@ def test_features_that_do_not_fit_are_refused(refused, reader, trained, stored, 
     )
     np.savez(tmp_path / "wide.npz", regions=np.zeros((1, 4, 9), np.float32), names=np.array(["a.jpg"]))
     assert refused("caption", reader, "--features", tmp_path / "wide.npz", "a.jpg") == (
-        f"{tmp_path / 'wide.npz'} has 9 features of a region, and the model reads 5: give features that were made as "
-        "those that it learned from."
+        f"{tmp_path / 'wide.npz'} has 9 features per region, and the model reads 5: give features computed in the same "
+        "way as those of its training data."
     )

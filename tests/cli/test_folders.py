@@ -78,7 +78,7 @@ DAMAGES = {
     "other bytes": (write("model.safetensors", b"\xff" * 1000), "{model}/model.safetensors is damaged: "),
     "no tokenizer": (
         remove("tokenizer.json"),
-        "{model}/tokenizer.json is missing: {model} is no model folder, or not a whole one.",
+        "{model}/tokenizer.json is missing: {model} is not a model folder, or is incomplete.",
     ),
     "broken tokenizer": (
         write("tokenizer.json", b"{"),
@@ -112,7 +112,7 @@ def test_not_a_folder_at_all(refused, here):
     (here / "file").write_text("mine")
     said = "file is a file, not a model folder: give a folder that regard train --out has made."
     assert refused("attend", "file", "a text") == said
-    said = "file is a file: give a model folder, and texts by standard input (regard translate MODEL < file)."
+    said = "file is a file: give a model folder, and the texts on stdin (regard translate MODEL < file)."
     assert refused("translate", "file") == said
     assert refused("translate", ".") == ". is not a model folder: it has no config.toml."
 

@@ -89,7 +89,7 @@ def test_what_cannot_be_described(refused, captions, classes, trained, drawn):
         f"{captions} holds a captioner, which describes pictures: use regard caption."
     )
     assert refused("caption", classes, drawn / "0.png") == (
-        f"{classes} holds a classifier, which tells classes: use regard classify."
+        f"{classes} holds an image classifier: use regard classify."
     )
     assert refused("classify", captions, drawn / "0.png") == (
         f"{captions} holds a captioner, which describes pictures: use regard caption."
@@ -151,7 +151,7 @@ def test_texts_and_pictures_are_not_mixed_up(refused, here):
     )
     assert refused("train", "--preset", "captioner-small", "--data", "phrasebook", "--out", "m") == (
         "data.train=phrasebook has texts, and this model (preset captioner-small) reads pictures: give scenes, "
-        "fashion-mnist, a folder of images or an .npz file of region features, or take a model of texts (regard list "
+        "fashion-mnist, a folder of images or an .npz file of region features, or use a text model (regard list "
         "presets)."
     )
     assert refused("train", "--preset", "xu2015-sof", "--data", "scenes", "--out", "m") == (
@@ -168,5 +168,5 @@ def test_looks_are_scored_only_where_it_is_known_what_is_right(refused, captions
         f"Leave out --layer, --head and --shift: {drawn} does not tell where to look."
     )
     assert refused("evaluate", classes, "--data", clothes, "--beam", "3") == (
-        f"Leave out --beam: {classes} holds a classifier, which tells classes."
+        f"Leave out --beam: {classes} holds an image classifier."
     )

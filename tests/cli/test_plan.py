@@ -140,7 +140,7 @@ def test_what_is_not_planned(regard, refused, small, here, given):
     more = ["--resume"] if given == "--resume" else []
     asked = [] if more else asked
     assert refused("train", *asked, *more, "--out", "m" if more else "n", "--plan") == (
-        "--plan is for a new training from texts: leave it out with --config and --resume, and with pictures."
+        "--plan is for new training runs on texts: leave it out with --config, --resume or pictures."
     )
 
 

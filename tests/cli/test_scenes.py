@@ -78,13 +78,13 @@ def test_what_cannot_be_asked(refused, answers, things, picture):
         f"Give either an image file ({picture}) or --scene N, not both."
     )
     assert refused("ask", things, picture, "is there a star") == (
-        f"{things} holds a detector, which finds things: use regard detect."
+        f"{things} holds a detector, which finds objects: use regard detect."
     )
     assert refused("caption", answers, picture) == f"{answers} holds a model that answers questions: use regard ask."
     assert refused("translate", answers) == (f"{answers} holds a model that answers questions: use regard ask.")
     assert refused("attend", answers, picture) == f"{answers} answers questions: give one with --question."
     assert refused("attend", things, picture, "--question", "is there a star") == (
-        f"Leave out --question: {things} holds a detector, which finds things."
+        f"Leave out --question: {things} holds a detector, which finds objects."
     )
 
 
@@ -103,8 +103,8 @@ def test_things_are_found_and_drawn(regard, refused, things, answers, picture, t
     assert max(edge for thing in records[0]["things"] for edge in thing["box"]) <= 48
     nothing = regard("detect", things, picture, "--least", "1")
     assert (nothing.code, nothing.out) == (0, "")
-    assert nothing.err == f"{picture}: nothing is as probable as 1. Ask for less with --least.\n"
-    assert refused("detect", things).startswith("There is nothing to look through")
+    assert nothing.err == f"{picture}: no object has a probability of at least 1. Lower it with --least.\n"
+    assert refused("detect", things).startswith("There is nothing to search")
     assert refused("detect", things, picture, "--least", "2") == "--least is 2.0; it must be from 0 to 1."
     assert "--out draws one picture, and 2 were given" in refused(
         "detect", things, picture, "--scene", "1", "--out", out
@@ -220,20 +220,20 @@ def test_options_that_say_nothing_of_a_task_are_refused(refused, answers, things
     data, out = ("--data", "scenes:2"), tmp_path / "out.txt"
     assert refused("evaluate", things, *data, *looks, *search, "--translations", out) == (
         f"Leave out --layer, --head, --shift, --beam, --set and --translations: {things} holds a detector, which "
-        "finds things."
+        "finds objects."
     )
     assert not out.exists()
     assert refused("evaluate", answers, *data, "--shift", *search) == (
         f"Leave out --shift, --beam and --set: {answers} holds a model that answers questions."
     )
     assert refused("evaluate", things, *data, "--group") == (
-        f"Leave out --group: {things} holds a detector, which finds things."
+        f"Leave out --group: {things} holds a detector, which finds objects."
     )
     assert refused("evaluate", answers, *data, "--layer", "99") == (
         "There is no layer 99: this model has 3, counted from 0."
     )
     assert refused("attend", things, picture, "--set", "total.nonsense=1") == (
-        f"Leave out --set: {things} holds a detector, which finds things."
+        f"Leave out --set: {things} holds a detector, which finds objects."
     )
     assert refused("attend", answers, picture, "--question", "is there a star", *search) == (
         f"Leave out --beam and --set: {answers} holds a model that answers questions."

@@ -89,7 +89,7 @@ def test_what_is_asked_for_is_what_the_folder_says(regard, data, tiny):
         "train", "--data", "pairs.tsv", "--out", "m", *tiny, "--seed", "7", "--epochs", "2", "--preset", "cho2014"
     )
     assert ran.code == 0, ran.err
-    assert "No validation corpus (data.valid): the last model will be the one to use.\n" in ran.err
+    assert "No validation corpus (data.valid): keeping the last model instead of the best.\n" in ran.err
     settings = [given for given in tiny if "=" in given if "attention" not in given]
     changes = [*settings, "data.train=pairs.tsv", "seed=7", "training.epochs=2", "training.device=cpu"]
     chosen = settled(override(preset("cho2014"), [*changes, "model.attention.width=3"]), torch.device("cpu"))
@@ -250,7 +250,7 @@ def test_a_model_beyond_all_memory(regard, here, tiny):
     """More than a process can address, so that no machine can have it."""
     ran = regard("train", "--data", "dates:40", "--out", "m", *tiny, "--set", "model.embedding=1000000000000")
     assert ran.code == 2
-    assert ran.err.endswith("\nregard: Out of memory. Take a smaller model, training.batch_tokens or --batch.\n")
+    assert ran.err.endswith("\nregard: Out of memory. Use a smaller model, training.batch_tokens or --batch.\n")
 
 
 def test_out_is_needed(regard):

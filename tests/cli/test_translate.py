@@ -267,7 +267,7 @@ def test_a_language_model_continues_each_line_also_an_empty_one(regard, language
 
 def test_a_language_that_a_model_does_not_know_of(refused, trained):
     assert refused("translate", trained, "--to", "de", stdin=b"the dog\n") == (
-        "This model writes one language only, so it cannot be asked for 'de': leave out --to."
+        "This model was trained without tags, so it cannot write 'de': leave out --to."
     )
 
 

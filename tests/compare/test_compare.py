@@ -66,7 +66,7 @@ def test_every_number_is_that_of_evaluate(made, make):
 def test_a_second_call_trains_and_scores_nothing(copy, make, untrainable, monkeypatch):
     monkeypatch.setattr("regard.tasks.translation.comparison.evaluate", lambda *_, **__: pytest.fail("a scoring began"))
     found, said = make.run(copy, make.variant("look"), make.plain("blind"))
-    assert said == ["2 of 2 trainings are finished already."]
+    assert said == ["2 of 2 runs are finished already."]
     assert found["look"].stat("bleu") is not None
 
 
@@ -95,10 +95,10 @@ def test_changed_settings_are_refused_with_what_changed(copy, make, untrainable)
     with pytest.raises(TrainingError) as caught:
         make.run(copy, other, make.plain("blind"))
     assert str(caught.value) == (
-        f"{copy} holds trainings other than are asked for now:\n"
+        f"{copy} holds runs that differ from those requested:\n"
         "  look: model.dropout: 0.2 → 0.5\n"
         "  look: training.steps: 6 → 9\n"
-        "Leave them as they were, train these anew with --overwrite, or choose another folder."
+        "Restore the former settings, retrain these with --overwrite, or choose another folder."
     )
 
 
@@ -116,7 +116,7 @@ def test_a_model_that_was_removed_is_trained_anew(copy, made, make):
     shutil.rmtree(copy / "models/look")
     found, said = make.run(copy, make.variant("look"), make.plain("blind"))
     assert not found.failed
-    assert said[0] == "1 of 2 trainings is finished already."
+    assert said[0] == "1 of 2 runs is finished already."
     assert weights(copy, "look") == weights(made.folder, "look")
 
 
@@ -134,7 +134,7 @@ def test_weights_that_were_not_trained_here_are_never_reported(copy, made, make,
         make.run(copy, *variants)
     assert str(caught.value).splitlines()[1:] == [
         "  look: its model.safetensors is gone, damaged or of another training",
-        "Leave them as they were, train these anew with --overwrite, or choose another folder.",
+        "Restore the former settings, retrain these with --overwrite, or choose another folder.",
     ]
     found, _ = make.run(copy, *variants, overwrite=True)
     assert not found.failed
@@ -154,9 +154,7 @@ def test_a_corpus_that_was_rewritten_is_not_mixed_with_what_it_was(make, tmp_pat
     file.write_text("a b c\ta b c\n" * 20)
     with pytest.raises(TrainingError) as caught:
         make.run(out, *variants)
-    assert str(caught.value).splitlines()[1:-1] == [
-        f"  {name}: {file} holds something else now" for name in ("one", "other")
-    ]
+    assert str(caught.value).splitlines()[1:-1] == [f"  {name}: {file} has changed since" for name in ("one", "other")]
     found, _ = make.run(out, *variants, overwrite=True)
     assert not found.failed
 
@@ -170,11 +168,11 @@ def test_what_a_training_learnt_from_stays_known(make, tmp_path):
     make.run(out, *variants, reporter=swap)
     with pytest.raises(TrainingError) as caught:
         make.run(out, *variants)
-    assert str(caught.value).splitlines()[1:-1] == [f"  one: {file} holds something else now"]
+    assert str(caught.value).splitlines()[1:-1] == [f"  one: {file} has changed since"]
     file.rename(tmp_path / "away.tsv")
     make.run(out, *variants)
     (tmp_path / "away.tsv").rename(file)
-    with pytest.raises(TrainingError, match=r"one: .* holds something else now"):
+    with pytest.raises(TrainingError, match=r"one: .* has changed since"):
         make.run(out, *variants)
 
 
@@ -185,7 +183,7 @@ def test_records_of_before_say_nothing_of_files_and_what_was_scored_of_weights(c
     path.write_text(json.dumps(record))
     variants = make.variant("look"), make.plain("blind")
     _, said = make.run(copy, *variants)
-    assert said[0] == "2 of 2 trainings are finished already."
+    assert said[0] == "2 of 2 runs are finished already."
     assert Place(copy, "look").read().contents == {}
     shutil.copy(copy / "models/blind/model.safetensors", copy / "models/look/model.safetensors")
     with pytest.raises(TrainingError, match=r"look: its model\.safetensors is gone, damaged or of another training"):
@@ -225,9 +223,9 @@ def test_models_of_several_languages_are_compared(make, tmp_path):
     assert found["one"].runs[0].evaluation.looks[0].source == "<2there> a b c"
     assert f"trained on {entries[0]} and {entries[1]} " in found.markdown.read_text().replace("\\", "")
     _, said = make.run(tmp_path / "out", *variants, terms=terms)
-    assert said[0] == "2 of 2 trainings are finished already."
+    assert said[0] == "2 of 2 runs are finished already."
     (tmp_path / "same.tsv").write_text("a b c\tb b b\n" * 20)
-    with pytest.raises(TrainingError, match=r"one: .*same\.tsv holds something else now"):
+    with pytest.raises(TrainingError, match=r"one: .*same\.tsv has changed since"):
         make.run(tmp_path / "out", *variants, terms=terms)
 
 
@@ -235,9 +233,9 @@ def test_what_somebody_stopped_alone_is_said_to_be_stopped(copy, make, tmp_path)
     place = Place(copy, "blind")
     record = place.read()
     row = Row("blind", (Run(place, replace(record, state="interrupted", result=None), [], None),))
-    assert why_failed(row) == "was stopped: the same command goes on with it"
+    assert why_failed(row) == "was stopped: run the same command again to continue it"
     two = Row("blind", (*row.runs, Run(place, replace(record, state="failed", reason="no room"), [], None)))
-    assert why_failed(two) == "blind was stopped: the same command goes on with it; blind failed: no room"
+    assert why_failed(two) == "blind was stopped: run the same command again to continue it; blind failed: no room"
 
 
 def test_a_model_folder_is_no_place_for_a_comparison(copy, make, untrainable):
@@ -273,7 +271,7 @@ def test_what_was_interrupted_goes_on_and_ends_the_same(made, make, tmp_path):
     on = make.listener()
     _, said = make.run(tmp_path / "out", *variants, reporter=on)
     assert on.steps == 2
-    assert said[0] == "1 of 2 trainings is finished already."
+    assert said[0] == "1 of 2 runs is finished already."
     for name in ("look", "blind"):
         assert weights(tmp_path / "out", name) == weights(made.folder, name)
 
@@ -289,7 +287,7 @@ def test_a_variant_that_fails_is_told_of_and_loses_no_other(make, tmp_path):
     assert f"failed: {reason}" in str(found)
     assert found["look"].stat("bleu") is not None
     assert f"failed: {reason}" in found.page.read_text().replace("&#x27;", "'")
-    assert "The baseline hopeless did not finish, so nothing is measured against it." in found.notes
+    assert "The baseline hopeless did not finish, so nothing is compared with it." in found.notes
     assert found["look"].runs[0].tested.interval is not None  # even so
 
 
@@ -303,7 +301,7 @@ def test_a_bug_or_too_little_memory_is_a_failure_too(make, tmp_path, monkeypatch
     monkeypatch.setattr(train_model, "train", fall)
     found, _ = make.run(tmp_path, *(make.variant(name) for name in names))
     reasons = [run.record.reason for run in found.failed]
-    memory = "out of memory: take a smaller model or training.batch_tokens"
+    memory = "out of memory: use a smaller model or training.batch_tokens"
     assert reasons == ["ValueError: two lines", memory, memory]
     assert "Traceback" in (tmp_path / "logs/a.log").read_text()
 
@@ -364,7 +362,9 @@ def test_without_a_test_corpus_the_validation_is_scored_and_said(make, tmp_path)
     (tmp_path / "v.tsv").write_text("".join(lines[30:]))
     data = [f"data.train={tmp_path}/t.tsv", f"data.valid={tmp_path}/v.tsv", "training.steps=2"]
     found, _ = make.run(tmp_path / "out", Variant("look", override(make.config, data)), terms=Terms())
-    assert any(note.startswith("There was no test corpus: all are scored on the validation") for note in found.notes)
+    assert any(
+        note.startswith("There was no test corpus: all variants are scored on the validation") for note in found.notes
+    )
     assert found["look"].runs[0].evaluation.sentences == 10
 
 
@@ -381,7 +381,7 @@ def test_a_language_model_has_a_loss_and_dashes(made, make, tmp_path, monkeypatc
     found, _ = make.run(tmp_path / "copy", make.variant("look"), make.plain("blind"))
     assert found["look"].stat("bleu") is None
     assert found["look"].stat("loss") is not None
-    assert "The baseline look does not translate, so nothing is measured against it." in found.notes
+    assert "The baseline look does not translate, so nothing is compared with it." in found.notes
     assert "p: " not in found.markdown.read_text()
     line = next(line for line in str(found).splitlines() if line.startswith("look"))
     assert line.count("–") == 3  # BLEU, chrF and the speed of translating; the baseline has neither Δ nor p
@@ -397,7 +397,7 @@ def test_jobs_in_processes_of_their_own_end_the_same(made, make, tmp_path):
     assert any(line.startswith("look: step 6 · ") for line in said)
     assert "look: Finished after 6 steps" in "\n".join(said)
     assert "step 6 · " in (tmp_path / "logs/look.log").read_text()
-    assert "Up to 2 trainings ran at a time: each was slower than it is alone." in found.notes
+    assert "Up to 2 runs were trained in parallel: each was slower than it would be alone." in found.notes
 
 
 def test_parts_of_other_widths_are_told_as_settings_that_differ(make, tmp_path):

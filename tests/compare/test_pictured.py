@@ -115,7 +115,7 @@ def test_the_report_shows_each_picture_once_for_each_variant(described):
     names = {path.name for path in (described.folder / "images").iterdir()}
     assert {f"attention-{i}-{name}.png" for i in (1, 2) for name in ("soft", "hard")} <= names
     markdown = described.markdown.read_text(encoding="utf-8")
-    assert "![Where hard looked](images/attention-1-hard.png)" in markdown
+    assert "![Attention of hard](images/attention-1-hard.png)" in markdown
     assert "4 test pictures" in markdown
     assert "> b.png" in markdown
     assert "- reference: a x / one x red\n" in markdown
@@ -159,7 +159,7 @@ def test_what_cannot_be_compared_or_shown_is_said(make, tmp_path):
     soft = captioner("soft")
     with pytest.raises(ConfigError, match=r"^Some variants read pictures and others texts"):
         make.run(tmp_path, soft, make.variant("look"))
-    with pytest.raises(DataError, match=r"^'9' is no picture of seen\.npz: .* 0 to 3\.$"):
+    with pytest.raises(DataError, match=r"^'9' is not a picture of seen\.npz: .* 0 to 3\.$"):
         make.run(tmp_path, soft, terms=Terms(test=("seen.npz",), sentences=("9",)))
     other = Variant("other", replace(soft.config, data=replace(soft.config.data, train=("scenes:9",))))
     with pytest.raises(DataError, match="not trained on the same data"):

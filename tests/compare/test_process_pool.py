@@ -102,6 +102,6 @@ def test_a_record_comes_back_as_it_was(job, tmp_path):
     with pytest.raises(TrainingError) as caught:
         place.read()
     assert str(caught.value) == (
-        f"{place.file} cannot be read: it is no record of a comparison, or one of another release. "
-        f"Remove it, and {place.model}, to train anew."
+        f"{place.file} cannot be read: it is not a record of a comparison, or was written by another "
+        f"release. Delete it and {place.model} to train again."
     )

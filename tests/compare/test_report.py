@@ -122,7 +122,7 @@ def test_without_matplotlib_there_is_a_report_that_says_so(make, made, tmp_path,
     found, _ = make.run(folder, make.variant("look"), make.plain("blind"), pictures=True)
     assert "Pictures need matplotlib: pip install 'regard[plot]'." in found.notes
     text, page = found.markdown.read_text(), found.page.read_text()
-    assert "There are no plots, since matplotlib is not installed" in text
+    assert "There are no plots because matplotlib is missing" in text
     assert "images/" not in text
     assert page.count('<svg class="look"') == 2  # the page draws attention by itself
     assert list((folder / "images").iterdir()) == []
@@ -133,8 +133,8 @@ def test_notes_tell_what_cannot_be_compared(make, tmp_path):
     words = replace(other.config, tokenizer=replace(other.config.tokenizer, kind="characters"))
     found, _ = make.run(tmp_path, make.variant("look", steps=1), replace(other, config=words))
     assert found.notes[:2] == (
-        "The variants were not given the same budget: steps, epochs, patience or tokens in a batch differ (see the "
-        "settings below).",
+        "The variants had different budgets: steps, epochs, patience or tokens per batch differ (see the settings "
+        "below).",
         "The variants do not have the same vocabulary, so their losses cannot be compared.",
     )
 

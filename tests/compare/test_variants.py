@@ -140,17 +140,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
                                                             "visions show all)"),
         (Request((Entry("x", "cho2014-small", set=("model.droput=1",)),), ("copy",)),
          "Variant 'x': Unknown setting 'model.droput'. Did you mean 'model.dropout'? (regard list settings shows all)"),
-        (Request((TWO[0], TWO[0]), ("copy",)), "There are two variants 'a': give each a name of its own."),
+        (Request((TWO[0], TWO[0]), ("copy",)), "There are two variants named 'a': give each its own name."),
         (Request((TWO[0], Entry("A", "cho2014-small")), ("copy",)),
-         "There are two variants 'A': give each a name of its own."),
+         "There are two variants named 'A': give each its own name."),
         (Request((Entry("../x", "cho2014-small"),), ("copy",)),
-         "The variant '../x' cannot be a folder's name: use letters, digits and . _ + - (at most 64)."),
+         "The variant name '../x' cannot be a folder name: use letters, digits and . _ + - (at most 64)."),
         (Request(TWO, ("copy",), baseline="c"), "The baseline 'c' is not among the variants (a, b)."),
-        (Request(TWO, ("copy",), seeds=(1, 2, 1)), "A seed is there twice: 1, 2, 1."),
+        (Request(TWO, ("copy",), seeds=(1, 2, 1)), "A seed is given twice: 1, 2, 1."),
         (Request(TWO, ("-",)), "Standard input (-) can be read only once, and a comparison reads its corpora often."),
-        (Request(TWO, ("copy",), sentences=("x",) * 51), "There are 51 sentences to show; at most 50 can be."),
-        (Request(TWO, ("copy",), sentences=("x", " ")), "Sentence 2 of those to show is empty: there is nothing to "
-                                                        "look at."),
+        (Request(TWO, ("copy",), sentences=("x",) * 51), "There are 51 sentences to show; give at most 50."),
+        (Request(TWO, ("copy",), sentences=("x", " ")), "Sentence 2 of those to show is empty: leave it out."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused(request_, message):
@@ -211,8 +210,9 @@ def test_corpora_with_tags_are_scored_on_corpora_with_tags():
          "Sentence 2 of those to show has no tag: begin it with <2de> or <2fr>."),
         ([told(("de=a.tsv",)), told(("de=b.tsv",), name="y")], Terms(),
          "The variants are not trained on the same data: give --test-tagged to score all of them on."),
-        ([told(("de=a.tsv",)), on(("a.tsv",), name="y")], Terms(), "Some variants are told by tags what to write, "
-                                                                  "others are not: compare those that are alike."),
+        ([told(("de=a.tsv",)), on(("a.tsv",), name="y")], Terms(), "Some variants are trained with tags "
+                                                                  "(data.tagged), others without: compare only one "
+                                                                  "kind."),
         ([on(("a.tsv",))], Terms(test_tagged=("fr=t.tsv",)),
          "--test-tagged has tags, but the training corpus has none: give --test instead."),
     ],

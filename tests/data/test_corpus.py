@@ -353,7 +353,7 @@ class TestWrong:
 
     def test_a_broken_link(self):
         Path("a.tsv").symlink_to("gone.tsv")
-        assert message("a.tsv") == "No file 'a.tsv': it is a link to 'gone.tsv', which is not there."
+        assert message("a.tsv") == "No file 'a.tsv': it is a link to 'gone.tsv', which does not exist."
 
     def test_no_permission(self, monkeypatch):
         write("a.tsv", "a\tb\n")
@@ -392,7 +392,7 @@ class TestWrong:
             ('{"source": "a\\u0000", "target": "b"}', '"source" holds a NUL character (\\u0000). Remove it.'),
             (
                 '{"source": "a", "target": "\\ud83d"}',
-                '"target" holds half a character (\\ud83d, a lone surrogate). Write it whole.',
+                '"target" has an unpaired surrogate (\\ud83d). Write the whole character.',
             ),
             ('{"source": " ", "target": "b"}', "the source is empty. Fill in what is missing, or remove the line."),
             ("[" * 100_000, "not JSON that can be read."),
@@ -418,7 +418,7 @@ class TestWrong:
 
     def test_standard_input_among_others(self):
         assert message("-", "a.de") == (
-            "Standard input (-) goes alone: send TSV or JSONL, with source and target in each line."
+            "Standard input (-) must be the only file: send TSV or JSONL, with source and target per line."
         )
 
     @pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.xz"])
@@ -427,7 +427,7 @@ class TestWrong:
         whole = Path(name).read_bytes()
         Path(name).write_bytes(whole[: len(whole) // 2])
         assert message(name) == (
-            f"{name} is cut short or damaged (Compressed file ended before the end-of-stream marker was reached). "
+            f"{name} is truncated or damaged (Compressed file ended before the end-of-stream marker was reached). "
             "Fetch or compress it again."
         )
 
@@ -437,7 +437,7 @@ class TestWrong:
         content = bytearray(Path(name).read_bytes())
         content[-6] ^= 0xFF  # in the checksum: all lines before it read well
         Path(name).write_bytes(content)
-        assert message(name).startswith(f"{name} is cut short or damaged (")
+        assert message(name).startswith(f"{name} is truncated or damaged (")
 
     @pytest.mark.parametrize("between", [b"", bytes(8)])
     def test_one_stream_after_the_other(self, between):
@@ -445,11 +445,11 @@ class TestWrong:
         Path("a.tsv.xz").write_bytes(first + between + second + between)
         assert [pair.source for pair in open_corpus(["a.tsv.xz"])] == [*"aaaaaaaaabbbbbbbbb"]
         Path("a.tsv.xz").write_bytes(first + between + b"x" + second[1:])
-        assert message("a.tsv.xz").startswith("a.tsv.xz is cut short or damaged (")
+        assert message("a.tsv.xz").startswith("a.tsv.xz is truncated or damaged (")
 
     def test_other_compression(self):
         assert message(write("a.tsv.bz2", b"BZh91AY&SY")) == (
-            "a.tsv.bz2 is bzip2 data. Text, .gz and .xz are read: unpack it first."
+            "a.tsv.bz2 is bzip2 data. Only text, .gz and .xz can be read: decompress it first."
         )
         Path("b.tsv.gz").write_text("a\tb\n")
         assert message("b.tsv.gz") == ("b.tsv.gz is not gzip data. If it is plain text, rename it without .gz.")

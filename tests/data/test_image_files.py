@@ -102,7 +102,7 @@ def test_of_sixteen_bits_the_upper_eight():
 @pytest.mark.parametrize("values", [np.float32([[0.5, 1.5]]), np.int32([[-1, 70_000]])])
 def test_numbers_without_an_agreed_white_are_refused(values):
     assert refused(decode_image, content(Image.fromarray(values), "TIFF"), "x.tif") == (
-        "x.tif has numbers of 32 bits, which have no agreed black and white. Convert it to 8 or 16 bits."
+        "x.tif has 32-bit pixels, whose black and white levels are not defined. Convert it to 8 or 16 bits."
     )
 
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_short_is_refused_and_named(here, kind):
     for part in (0.9, 0.5, 0.02):
         (here / "cut.img").write_bytes(whole[: int(len(whole) * part)])
         message = refused(read_image, "cut.img")
-        assert message.startswith(("cut.img is cut short or damaged (", "cut.img is not an image that can be read."))
+        assert message.startswith(("cut.img is truncated or damaged (", "cut.img is not an image that can be read."))
         assert message.endswith("leave it out.")
 
 

@@ -131,12 +131,12 @@ class TestEntries:
             ("a.tsv*0", "has the weight 0; it must be above 0 and at most 1,000. Leave out a corpus that is not to be "
                         "trained on."),
             ("a.tsv*1001", "has the weight 1001; it must be above 0 and at most 1,000."),
-            *((f"a.tsv*{word}", f"ends in {word!r} after the *, which is no weight: write a number above 0, such as "
-               f"*2 or *0.5. Is the * part of a file's name? Then say how often it counts: a.tsv*{word}*1.")
+            *((f"a.tsv*{word}", f"ends in {word!r} after the *, which is not a weight: write a number above 0, such as "
+               f"*2 or *0.5. If the * is part of a file name, add a weight: a.tsv*{word}*1.")
               for word in ("-1", "two", "", "nan", "inf", "1e3", "1/2", "٣", "2x")),
             *((entry, "is not CORPUS or CORPUS*WEIGHT, such as pairs.tsv*2 or train.en,train.de*0.5 (commas separate "
                       "the files of a corpus).") for entry in ("*2", "a,*2", "", ",a")),
-            ("-*2", "is standard input, which goes alone: give a file."),
+            ("-*2", "is standard input, which cannot be mixed: give a file."),
         ],
     )  # fmt: skip
     def test_refused(self, entry, said):

@@ -114,7 +114,7 @@ def test_a_process_that_is_killed_is_told(several, tmp_path):
                     os.kill(process.pid, signal.SIGKILL)
             yield pair
 
-    with pytest.raises(DataError, match=r"A process that was tokenising the corpus ended \(killed by signal 9"):
+    with pytest.raises(DataError, match=r"A worker process for tokenization died \(killed by signal 9"):
         TokenCache.build(tmp_path / "cache", corpus(), tokenizers, 20)
     assert list(tmp_path.iterdir()) == []
 

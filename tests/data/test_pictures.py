@@ -147,8 +147,8 @@ def test_scenes_are_those_of_the_generator():
         (["scnes"], "No pictures 'scnes': neither a folder nor an .npz file. Did you mean 'scenes'? "),
         (["fashion-mnits"], "No pictures 'fashion-mnits': neither a folder nor an .npz file. "
                             "Did you mean 'fashion-mnist'? "),
-        (["fashion-mnist:test"], "'fashion-mnist:test': fashion-mnist alone is its name; a --split, where there is "
-                                 "one, says which part of it."),
+        (["fashion-mnist:test"], "'fashion-mnist:test': the name is just fashion-mnist; use --split, if the "
+                                 "command has it, to choose a part."),
         ([], "0 parts of a source of pictures. "),
         (["no.npz"], "No file 'no.npz' with region features."),
     ],
@@ -173,10 +173,10 @@ def test_what_is_advised_has_what_is_lacking(part):
 def test_scenes_without_classes_are_refused_for_that_and_not_for_their_size():
     told = (
         "scenes:9 has no classes for its pictures (it has images, captions, questions, objects, objects of words). "
-        "Give fashion-mnist or a folder with its IDX files; or take another model (regard list visions)."
+        "Give fashion-mnist or a folder with its IDX files; or use another model (regard list visions)."
     )
     assert refused(open_pictures, ["scenes:9"], pixels=28, needed=needed_by(vision("resnet").model)) == told
-    assert "has no features of regions" in refused(
+    assert "has no region features" in refused(
         open_pictures, ["scenes:9"], pixels=7, needed=needed_by(vision("xu2015-soft").model)
     )
     assert "28 pixels a side" in refused(
@@ -232,7 +232,7 @@ def test_fashion_that_is_wrong_is_refused(here):
     )
     images.write_bytes(whole[:-1])
     assert told() == (
-        "f/train-images-idx3-ubyte tells of 24 × 28 × 28 bytes but has 18,815: it is cut short or damaged. "
+        "f/train-images-idx3-ubyte tells of 24 × 28 × 28 bytes but has 18,815: it is truncated or damaged. "
         "Fetch it again."
     )
     images.write_bytes(labels.read_bytes())
@@ -244,7 +244,7 @@ def test_fashion_that_is_wrong_is_refused(here):
     images.write_bytes(b"")
     assert "is not an IDX file" in told()
     images.write_bytes(gzip.compress(whole)[:-9])
-    assert told().startswith("f/train-images-idx3-ubyte is cut short or damaged (")
+    assert told().startswith("f/train-images-idx3-ubyte is truncated or damaged (")
     images.write_bytes(idx(0x803, np.zeros((7, 28, 28), np.uint8)))
     assert told() == (
         "f/train-images-idx3-ubyte has 7 pictures but f/train-labels-idx1-ubyte has 24 labels: "

@@ -265,12 +265,12 @@ def test_tags_stay_where_they_are(tmp_path):
         ({"sampling": float("nan")}, "tokenizer.sampling is nan; it must be at least 0 and below 1."),
         (
             {"sampling": 0.1, "kind": "characters"},
-            "tokenizer.sampling is 0.1, but characters cut a text in one way only: take tokenizer.kind=bpe or unigram, "
+            "tokenizer.sampling is 0.1, but characters have only one segmentation: use tokenizer.kind=bpe or unigram, "
             "or set it to 0.",
         ),
         (
             {"sampling": 0.1, "target_kind": "words", "joint": False},
-            "tokenizer.sampling is 0.1, but words cut a text in one way only: take tokenizer.kind=bpe or unigram, "
+            "tokenizer.sampling is 0.1, but words have only one segmentation: use tokenizer.kind=bpe or unigram, "
             "or set it to 0.",
         ),
     ],

@@ -88,7 +88,7 @@ class TestCorpora:
             "=a.tsv": "'' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
             "d e=a.tsv": "'d e' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
             "<2de>=a.tsv": "'<2de>' cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR.",
-            "de=-": "'de=-' is standard input, which goes alone: give a file.",
+            "de=-": "'de=-' is standard input, which cannot be mixed: give a file.",
         }
         otherwise = (
             f"{entry!r} is not TAG=CORPUS, such as de=train.en,train.de or fr=pairs.tsv "
@@ -115,7 +115,7 @@ class TestCorpora:
 
     def test_a_language_model_reads_no_tags(self):
         assert wrong(lambda: for_model(open_tagged(["de=b.tsv"]), reads=False), DataError) == (
-            "de=b.tsv: tags stand before a source, and a language model (model.encoder.kind=none) reads none. "
+            "de=b.tsv: tags go before the source, and a language model (model.encoder.kind=none) reads none. "
             "Give the texts without tags."
         )
         Path("a.txt").write_text("x\n")
@@ -191,10 +191,10 @@ class TestTexts:
     def test_a_text_without_a_tag(self):
         for text in ("a b", " <2de> a", "<2de>a", "<2 de> a", "<2> a"):
             assert wrong(lambda text=text: TAGGED.source.encode(text), DataError) == (
-                f"{text!r} does not tell what to write, and this model writes more than one language (de, pt-BR): "
-                "say --to de (to train it, --tagged de=CORPUS), or begin it with <2de>."
+                f"{text!r} has no tag for the language to write, and this model writes several (de, pt-BR): "
+                "give --to de (in training, --tagged de=CORPUS), or begin it with <2de>."
             )
-        assert wrong(lambda: TAGGED.source.encode("a" * 99), DataError).startswith(f"'{'a' * 40}…' does not tell")
+        assert wrong(lambda: TAGGED.source.encode("a" * 99), DataError).startswith(f"'{'a' * 40}…' has no tag")
 
     def test_a_text_with_an_unknown_tag(self):
         assert wrong(lambda: TAGGED.source.encode("<2pt> a"), DataError) == (
@@ -215,7 +215,7 @@ class TestTexts:
             "This model does not write 'pt-PT', but de, pt-BR. Did you mean 'pt-BR'?"
         )
         assert wrong(lambda: Tokenizers(WORDS, WORDS).tag(["a"], "de")) == (
-            "This model writes one language only, so it cannot be asked for 'de': leave out --to."
+            "This model was trained without tags, so it cannot write 'de': leave out --to."
         )
         assert Tokenizers(WORDS, WORDS).tag(["<2de> a"], None) == ["<2de> a"]
 

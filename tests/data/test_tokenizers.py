@@ -276,11 +276,13 @@ class TestTraining:
         with pytest.raises(ConfigError) as caught:
             trained("bpe", vocabulary=200)
         assert str(caught.value) == (
-            "tokenizer.vocabulary is 200, but bpe needs at least 300: 4 marks and 256 bytes come first."
+            "tokenizer.vocabulary is 200, but bpe needs at least 300: 4 special tokens and 256 bytes come first."
         )
         with pytest.raises(ConfigError) as caught:
             trained("words", vocabulary=4)
-        assert str(caught.value) == "tokenizer.vocabulary is 4, but words needs at least 5: 4 marks come first."
+        assert (
+            str(caught.value) == "tokenizer.vocabulary is 4, but words needs at least 5: 4 special tokens come first."
+        )
         with pytest.raises(ConfigError) as caught:
             trained("word")
         assert str(caught.value) == (
@@ -312,7 +314,7 @@ class TestTraining:
             "tokenizer.joint=true asks for one: set tokenizer.joint=false."
         )
         assert wrong(kind="words", target_kind="bpe", vocabulary=50, joint=False) == (
-            "tokenizer.vocabulary is 50, but bpe needs at least 300: 4 marks and 256 bytes come first."
+            "tokenizer.vocabulary is 50, but bpe needs at least 300: 4 special tokens and 256 bytes come first."
         )
         assert wrong(kind="words", target_kind="letters", joint=False) == (
             "No tokenizer named 'letters'. (regard list tokenizers shows all)"
@@ -360,7 +362,7 @@ class TestFolders:
         return str(caught.value).replace(str(folder), "model")
 
     def test_missing(self, tmp_path):
-        assert self.wrong(tmp_path) == "model/tokenizer.json is missing: model is no model folder, or not a whole one."
+        assert self.wrong(tmp_path) == "model/tokenizer.json is missing: model is not a model folder, or is incomplete."
 
     def test_missing_model(self, tmp_path):
         trained("bpe").save(tmp_path)

@@ -45,7 +45,7 @@ def test_it_trains_scores_describes_draws_and_says_what_next_and_a_second_run_us
     pictures = sorted(path.name for path in (run.place / "scenes").iterdir())
     assert pictures == ["0.html", "0.png", "3.html", "3.png"]
     weights = (run.place / "captioner" / "model.safetensors").stat().st_mtime_ns
-    assert "which is there already" in run()
+    assert "Using the trained model" in run()
     assert (run.place / "captioner" / "model.safetensors").stat().st_mtime_ns == weights
     config = run.place / "captioner" / "config.toml"
     config.write_text(config.read_text().replace("captioner-small", "xu2015-soft-small"))

@@ -54,7 +54,7 @@ def test_it_trains_scores_translates_draws_and_says_what_next(shown, tmp_path):
 
 def test_a_second_run_uses_what_is_there(said, tmp_path):
     weights = (tmp_path / "demo" / "model" / "model.safetensors").stat()
-    assert "which is there already" in said()
+    assert "Using the trained model" in said()
     assert (tmp_path / "demo" / "model" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
 
 
@@ -65,7 +65,7 @@ def test_other_settings_train_anew(said, monkeypatch):
 
 def test_a_model_without_its_checkpoints_is_used_as_it_is(said, tmp_path):
     shutil.rmtree(tmp_path / "demo" / "model" / "state")
-    assert "which is there already" in said()
+    assert "Using the trained model" in said()
 
 
 def test_another_model_is_not_overwritten(said, tmp_path):

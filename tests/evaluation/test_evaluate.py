@@ -210,7 +210,7 @@ def test_words_are_linked_to_where_they_came_from_in_both_directions():
 def test_alignments_that_cannot_be_judged():
     with pytest.raises(DataError) as error:
         evaluate(make(), PAIRS[2:], beam=1, reading=Reading(shift=True))
-    assert str(error.value) == "There is no gold alignment to judge attention by: give one with --alignments."
+    assert str(error.value) == "There is no gold alignment to score the attention against: give one with --alignments."
     with pytest.raises(DataError) as error:
         evaluate(make(attention=False), PAIRS, beam=1, reading=Reading())
     assert str(error.value) == "There are no links: this model has no attention."
@@ -238,7 +238,7 @@ def test_a_model_of_several_languages_is_told_which():
     assert [entry.last for entry in evaluate(translator, ten, beam=2, to="x").by_length if entry.count] == [10]
     with pytest.raises(ConfigError, match="This model does not write 'z', but x, y"):
         evaluate(translator, PAIRS, to="z")
-    with pytest.raises(DataError, match="'a b c' does not tell what to write"):
+    with pytest.raises(DataError, match="'a b c' has no tag for the language to write"):
         evaluate(translator, PAIRS)
     trace = translator.align([Pair("<2y> a b", "b a")])[0]
     assert trace.source == ("<2y>", "a", "b", "</s>")

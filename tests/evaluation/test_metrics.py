@@ -239,15 +239,15 @@ def test_shifted_links_of_a_target_that_was_cut_off():
 
 def test_a_reading_says_how():
     assert Reading().words() == (
-        "the source word most looked at by each target word, forced decoding of the reference, subwords merged"
+        "source word with the most attention from each target word, teacher forcing on the reference, subwords merged"
     )
     assert Reading(3, 0, shift=True).words(both=True) == (
-        "the source word most looked at by each target word, layer 3, head 0, looks of the step after, "
-        "both directions merged by grow-diag-final-and, forced decoding of the reference, subwords merged"
+        "source word with the most attention from each target word, layer 3, head 0, attention of the next step, "
+        "both directions merged by grow-diag-final-and, teacher forcing on the reference, subwords merged"
     )
 
     assert Reading(posterior=True, head=1).words() == (
-        "the source word that each target word most likely came from (posterior), head 1, forced decoding of the "
+        "most probable source word of each target word (posterior), head 1, teacher forcing of the "
         "reference, subwords merged"
     )
 
@@ -274,7 +274,7 @@ def test_a_word_is_read_off_in_one_way():
     with pytest.raises(ConfigError) as error:
         ScenePointing(Reading(posterior=True))
     assert str(error.value) == (
-        "Where a word came from (posterior) is told of models that read texts, not of captioners."
+        "The posterior (where a word came from) is for models that read texts, not for captioners."
     )
 
 

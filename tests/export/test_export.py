@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_told_in_one_line_and_costs_no_other(exports, pic
     assert [line.partition(": it ")[0] for line in ran.stderr.splitlines()] == [
         *map(str, (bad["text"], bad["cut"], bad["bomb"], tmp_path / "none.png"))
     ]
-    assert ran.stderr.splitlines()[2].endswith("more pixels than the 50 million that are read. Make it smaller.")
+    assert ran.stderr.splitlines()[2].endswith("more than the limit of 50 million pixels. Make it smaller.")
     for name in ("caption", "detect", "ask"):
         ran = start(exports(name), bad["cut"], *(["is there a cat"] if name == "ask" else []))
         assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
@@ -146,7 +146,7 @@ def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, t
     ]
     assert run(exported, features, "a.jpg") == [greedy[0]]
     unnamed = start(exported, features)
-    assert (unnamed.returncode, unnamed.stderr) == (2, f"{features}: name pictures that it has, after it.\n")
+    assert (unnamed.returncode, unnamed.stderr) == (2, f"{features}: give names of pictures in it, after it.\n")
     told = (exported.folder / "README.md").read_text(encoding="utf-8")
     assert "python run.py features.npz picture.jpg" in told
     assert "picture.png" not in told
@@ -169,10 +169,10 @@ def test_features_that_cannot_be_read_are_told_of(pictures, tmp_path, capsys):
     assert said(tmp_path / "wide.npy") == "wide.npy: the model reads 4 regions of 5 features, got 4 × 6."
     assert said(tmp_path / "f.npz", "b.jpg", "a.jpg") == "b.jpg: the .npz file has no picture of this name."
     assert said(tmp_path / "text.npz", "a.jpg") == (
-        "text.npz: it cannot be read as an .npz file (it is of another kind)."
+        "text.npz: it cannot be read as an .npz file (it is another kind of file)."
     )
     assert said(pictures[0]).endswith(
-        "this model reads features of regions: give an .npz file of them and names of pictures in it, or .npy files."
+        "this model reads region features: give an .npz file of them and names of pictures in it, or .npy files."
     )
 
 

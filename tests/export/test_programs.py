@@ -60,7 +60,9 @@ def test_any_tokens_are_written_as_the_package_writes_them(spelled, tokens):
 def test_a_tag_is_asked_for(pieces, tmp_path):
     Tokenizers(pieces, pieces).save(tmp_path)
     told = {"kind": "bpe", "file": "joint.model", "size": pieces.size + 1, "tags": ["de"]}
-    with pytest.raises(SystemExit, match=r"A text has to begin with what to write \(<2de>\): <2fr> cat"):
+    with pytest.raises(
+        SystemExit, match=r"A text has to begin with the tag of the language to write \(<2de>\): <2fr> cat"
+    ):
         Tokenizer(told, tmp_path).encode("<2fr> cat")
 
 

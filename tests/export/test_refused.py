@@ -36,9 +36,9 @@ def test_a_place_that_is_taken(folders, export, tmp_path):
         folder.mkdir()
         (folder / name).write_text("mine")
     assert refused(ConfigError, export, model, file) == f"{file} is a file; an export is a folder: give another name."
-    said = f"{other} holds something that is no export: give the name of a folder that is not there yet."
+    said = f"{other} exists and is not an export: give the name of a new folder."
     assert refused(ConfigError, export, model, other, overwrite=True) == said
-    said = f"{old} already holds an export. Replace it by --overwrite, or give another name."
+    said = f"{old} already holds an export. Replace it with --overwrite, or give another name."
     assert refused(ConfigError, export, model, old) == said
     assert (other / "thesis.txt").read_text() == (old / "export.json").read_text() == "mine"
 
@@ -49,7 +49,7 @@ def test_an_old_export_is_replaced_only_by_one_that_is_right(folders, export, tm
     (out / "export.json").write_text("old")
     monkeypatch.setattr("regard.export.verification.MOST", -1.0)
     said = refused(ModelError, export, folders["classify"], out, overwrite=True)
-    assert said.startswith("What was exported is wrong: onnxruntime and torch differ by ")
+    assert said.startswith("The export is wrong: onnxruntime and torch differ by ")
     assert said.endswith(" Nothing was written.")
     assert (out / "export.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -78,8 +78,8 @@ def test_a_loop_over_the_source(make_folder, export, tmp_path):
     words = Words(["a", "b"])
     folder = make_folder(tmp_path / "m", Config(model=model), Tokenizers(words, words))
     said = (
-        "This model cannot be exported: its encoder (model.encoder.kind=lstmn) looks back at all it has read at every "
-        "position, in a loop that is as long as the source, and a graph's loops are of a fixed length."
+        "This model cannot be exported: its encoder (model.encoder.kind=lstmn) attends to all previous positions in a "
+        "loop as long as the source, and torch's exporter unrolls loops to a fixed length."
     )
     assert refused(ModelError, export, folder, tmp_path / "out") == said
 

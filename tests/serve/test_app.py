@@ -71,8 +71,8 @@ def test_an_address_that_cannot_be_had_is_one_clear_error():
         port = other.getsockname()[1]
         with pytest.raises(ConfigError) as told:
             open_socket("127.0.0.1", port)
-    said = f"Cannot serve at 127.0.0.1, port {port}: address already in use. Give another --port; 0 takes one that is"
-    assert str(told.value) == f"{said} free."
+    said = f"Cannot serve at 127.0.0.1, port {port}: address already in use. Give another --port; 0 picks a free"
+    assert str(told.value) == f"{said} one."
     with pytest.raises(ConfigError, match="There is no host 'no such host'"):
         open_socket("no such host", 0)
 
@@ -87,7 +87,7 @@ def test_the_command_serves_until_it_is_told_to_stop(folders):
                 "translate  translates texts (/api/translate)\n",
                 "caption    describes pictures (/api/caption)\n",
             ]
-            (address,) = re.findall(r"^(http://127\.0\.0\.1:\d+) is open; Ctrl-C closes it\.$", said[2], re.MULTILINE)
+            (address,) = re.findall(r"^Serving at (http://127\.0\.0\.1:\d+) \(Ctrl-C to stop\)\.$", said[2], re.M)
             with urllib.request.urlopen(f"{address}/health", timeout=30) as answer:
                 assert answer.status == 200
             server.send_signal(signal.SIGTERM)

@@ -104,7 +104,7 @@ def saved(image, kind="PNG"):
 def test_pictures_that_are_none_are_refused_with_the_right_status(client, models):
     said = "is not an image that can be read"
     assert said in seen(client, "caption", b"%PDF-1.4 nothing of the kind", status=415)
-    assert "is cut short or damaged" in seen(client, "caption", saved(Image.fromarray(WIDE), "JPEG")[:500], status=400)
+    assert "is truncated or damaged" in seen(client, "caption", saved(Image.fromarray(WIDE), "JPEG")[:500], status=400)
     assert "There is no picture" in seen(client, "caption", b"", status=400)
     assert "either a picture or scene=N" in seen(client, "caption", scene=1, status=400)
     assert "No split named 'tset'" in seen(client, "caption", b"", scene=1, split="tset", status=400)

@@ -69,10 +69,10 @@ def test_clients_that_come_together_get_their_own_answers(models, folders):
 def test_what_is_too_much_is_refused(models):
     limits = Limits(characters=20, texts=2, bytes=300, weights=9)
     with TestClient(make_app(models, limits)) as client:
-        assert refused(client, 413, texts=["a"] * 3) == "There are 3 texts; at most 2 are taken at once."
-        said = "Text 2 has 21 characters; at most 20 are taken. Send it in parts."
+        assert refused(client, 413, texts=["a"] * 3) == "There are 3 texts; at most 2 are allowed."
+        said = "Text 2 has 21 characters; at most 20 are allowed. Send it in parts."
         assert refused(client, 413, texts=["a", "a" * 21]) == said
-        said = "The request has more than 0.000286102 MB, which is the most here."
+        said = "The request is larger than the limit of 0.000286102 MB."
         assert refused(client, 413, texts=["a" * 400]) == said
         chunks = (b"x" * 50 for _ in range(100))  # of a length that nobody told
         assert client.post("/api/translate", content=chunks).json() == {"error": said}
@@ -90,12 +90,12 @@ def test_each_mistake_has_one_message(client):
     assert refused(client, 422, texts=[]) == "texts: List should have at least 1 item after validation, not 0."
     assert refused(client, 422, texts=["a"], beem=3) == "beem: Extra inputs are not permitted."
     assert refused(client, 400, texts=["a"], beam=2, n_best=3).startswith("n_best is 3 but decoding.beam is 2")
-    assert refused(client, 400, texts=["a"], to="fr").startswith("This model writes one language only")
+    assert refused(client, 400, texts=["a"], to="fr").startswith("This model was trained without tags")
     half = client.post(
         "/api/translate", content=rb'{"texts": ["\ud800"]}', headers={"Content-Type": "application/json"}
     )
     assert half.status_code == 422
-    assert half.json() == {"error": "Text 1 has half a surrogate pair in it, which is no valid text."}
+    assert half.json() == {"error": "Text 1 is not valid Unicode: it has an unpaired surrogate."}
     latin = client.post(
         "/api/translate", content=b'{"texts": ["\xe9t\xe9"]}', headers={"Content-Type": "application/json"}
     )
@@ -109,7 +109,7 @@ def test_each_mistake_has_one_message(client):
 
 def test_a_server_of_one_task_tells_that_it_has_no_other(models):
     with TestClient(make_app([model for model in models if model.task.served_as == "caption"])) as client:
-        said = "No model here can be asked to translate. GET /api/models tells what there is."
+        said = "No served model supports /api/translate. GET /api/models lists the models."
         assert refused(client, 404, texts=["a"]) == said
 
 
@@ -125,7 +125,7 @@ def test_a_bug_is_told_in_one_message_and_the_server_goes_on(models, monkeypatch
 
     with TestClient(make_app(models), raise_server_exceptions=False) as client:
         monkeypatch.setattr(models[0].reader, "translate", fail)
-        assert refused(client, 500, texts=["a"]) == "Something went wrong in the server, whose log says what."
+        assert refused(client, 500, texts=["a"]) == "Internal server error; see the server's log."
         monkeypatch.undo()
         assert asked(client, texts=["a cat"])["translations"]
 

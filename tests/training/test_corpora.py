@@ -94,9 +94,9 @@ def test_too_few_to_hold_some_out():
     listener = Listener()
     assert train(config(DataConfig(train=("one.tsv",), held_out=50)), "again", reporter=listener).best_step is None
     assert listener.messages[0] == (
-        "one.tsv has too few different sources to hold some out for validation: all are trained on."
+        "one.tsv has too few distinct sources to hold some out for validation: training on all of them."
     )
-    assert "No validation corpus (data.valid): the last model will be the one to use." in listener.messages
+    assert "No validation corpus (data.valid): keeping the last model instead of the best." in listener.messages
     with pytest.raises(Killed):
         train(config(DataConfig(train=("one.tsv",), held_out=50), save_every=1), "part", reporter=Listener(2, killed))
     Path("one.tsv").unlink()

@@ -176,7 +176,7 @@ def test_folders_that_cannot_be_started_from(tmp_path, material, config):
     assert refusal(ModelError, config, tmp_path / "new", start_from=old).startswith(f"{old / WEIGHTS} is damaged: ")
     (old / "tokenizer.json").unlink()
     assert refusal(ModelError, config, tmp_path / "new", start_from=old) == (
-        f"{old / 'tokenizer.json'} is missing: {old} is no model folder, or not a whole one."
+        f"{old / 'tokenizer.json'} is missing: {old} is not a model folder, or is incomplete."
     )
 
 

@@ -139,7 +139,7 @@ def test_a_classifier_is_trained_into_a_folder(name, clothes, tmp_path):
     assert "pictures_per_second" in records[0]
     image = read_toml(tmp_path / "m" / "config.toml").model.image
     assert (image.channels, image.size) == (1, 28)
-    with pytest.raises(ModelError, match="holds a classifier, which tells classes: use regard classify"):
+    with pytest.raises(ModelError, match="holds an image classifier: use regard classify"):
         CaptionPredictor.load(tmp_path / "m")
 
 
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
     )
     assert refused(captioner("resnet-small", ("phrasebook",), ())) == (
         "data.train=phrasebook has texts, and this model (preset resnet-small) reads pictures: give scenes, "
-        "fashion-mnist, a folder of images or an .npz file of region features, or take a model of texts (regard list "
+        "fashion-mnist, a folder of images or an .npz file of region features, or use a text model (regard list "
         "presets)."
     )
     assert "No pictures 'scnes'" in refused(captioner("captioner-small", ("scnes",), ()), DataError)
@@ -194,8 +194,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(clothes, features,
         "training.doubly_stochastic=0.0, the default."
     )
     assert refused(captioner("xu2015-soft-small", (features,), (features,), "training.guided=1")) == (
-        "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, and "
-        f"{features} does not tell: set training.guided=0, or learn from scenes."
+        "training.guided needs gold regions of the captions' words and a model with a square grid of cells; with "
+        f"{features} one of them is missing: set training.guided=0, or train on scenes."
     )
     assert refused(
         captioner("xu2015-soft-small", ("scenes:4",), (), "training.guided=1", "training.guided_layer=1")

@@ -97,5 +97,5 @@ def test_refusals(config):
             )
         )
     assert str(caught.value) == (
-        "tokenizer.sampling is 0.1, which is for models of texts, and this one reads pictures: set it to 0."
+        "tokenizer.sampling is 0.1, which is for text models, and this one reads pictures: set it to 0."
     )

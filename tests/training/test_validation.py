@@ -80,7 +80,7 @@ def test_a_corpus_without_bleu_is_told_where_bleu_was_to_decide(tmp_path, metric
     messages = []
     open_data(config, tmp_path, Sources(corpus, corpus, list(corpus)), messages.append, False)
     message = (
-        "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
-        "training.metric=exact would count whole lines."
+        "No validation target has the four tokens that BLEU needs, so the loss selects the best model. To "
+        "select by exact matches of whole lines, set training.metric=exact."
     )
     assert (message in messages) == told

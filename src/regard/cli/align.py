@@ -39,10 +39,10 @@ def align(
     batch: Batch = None,
     device: Device = "auto",
 ) -> None:
-    """Align the words of sentence pairs by where a model looks.
+    """Align the words of sentence pairs by a model's attention.
 
-    One line for each pair, such as 0-0 1-2 2-1: source word, target word, counted from 0 (Pharaoh's form). It can be
-    given back to regard train --alignments, to guide the attention of another model.
+    One line per pair in Pharaoh format, such as 0-0 1-2 2-1: source word, target word, both counted from 0. Pass the
+    output to regard train --alignments to guide the attention of another model.
     """
     check_at_least(1, batch=batch)
     parts = corpus_parts(data, source, target)
@@ -58,7 +58,7 @@ def align(
     translator = Translator.load([model, *(with_ or [])], device)
     reverse = None if reverse_model is None else Translator.load(reverse_model, device)
     tag = translator.tokenizers.tag
-    tag([], to)  # what the model does not write is refused first
+    tag([], to)  # fail early on a tag that the model does not know
     pairs = for_model(corpus, translator.model.reads)
     tagged = (replace(pair, source=tag([pair.source], to)[0]) for pair in pairs)
     for links in run(translator, tagged, batch, reading, reverse):

@@ -28,14 +28,14 @@ def attend(
     sentence: Annotated[
         str,
         typer.Argument(
-            metavar="SENTENCE", help="What to translate, in quotes; for a model of pictures, IMAGE.", show_default=False
+            metavar="SENTENCE",
+            help="The sentence to translate, in quotes; for picture models, an image file.",
+            show_default=False,
         ),
     ],
     out: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Also write it as .png, .svg, .pdf, .html (to step through) or .json. Repeatable."
-        ),
+        typer.Option(metavar="FILE", help="Also save it: .png, .svg, .pdf, .html (interactive) or .json. Repeatable."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation instead of the model's.")
@@ -47,18 +47,19 @@ def attend(
         int | None, typer.Option(metavar="N", help="Show this head, from 0 (-1: the last).  [default: the mean]")
     ] = None,
     heads: Annotated[
-        bool, typer.Option("--heads", help="Show every head by itself, of the given layer or of all.")
+        bool, typer.Option("--heads", help="Show each head separately, of --layer or of all layers.")
     ] = False,
     posterior: Annotated[
         bool,
         typer.Option(
             "--posterior",
-            help="Show where each token came from, by Bayes' rule, and not where the model looked.",
+            help="Show the posterior of the source position given each token (Bayes' rule) instead of the attention.",
         ),
     ] = False,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the translation must start with.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Force the translation to start with this text.")] = "",
     question: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What to ask about the image, of a model that answers questions.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The question about the image, for a model that answers questions."),
     ] = None,
     features: Features = None,
     with_: With = None,
@@ -67,16 +68,16 @@ def attend(
     set_: Search = None,
     color: Color = None,
     width: Annotated[
-        int | None, typer.Option(metavar="N", help="Columns to draw in.  [default: the terminal's]")
+        int | None, typer.Option(metavar="N", help="Width of the drawing in columns.  [default: the terminal's]")
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Show where a model looks while it translates a sentence.
+    """Show a model's attention for one sentence or image.
 
-    A row for each token written, a column for each token read; the stronger, the more it was looked at. A language
-    model is made to write the sentence itself, and looks back at what stands before. A captioner's attention is laid
-    over the image, once for each word, and so is that of the words of a --question and of what a detector finds; a
-    classifier's image shows what speaks for its classes.
+    Translators: a row per target token, a column per source token; stronger shading means more weight. Language
+    models: the self-attention over the sentence itself, with teacher forcing. Captioners, question answerers and
+    detectors: the attention over the image, once per word or detected object. Image classifiers: Grad-CAM
+    and attention rollout of the top classes.
     """
     _check_text("sentence", sentence)
     check_at_least(20, width=width)
@@ -87,7 +88,7 @@ def attend(
         _check_text("target", target)
         asked = [name for name, value in (("prefix", prefix), ("beam", beam), ("set", set_)) if value]
         if asked:
-            raise ConfigError(f"--{asked[0]} is for a search, and with --target nothing is searched.")
+            raise ConfigError(f"--{asked[0]} cannot be combined with --target: a given target is not searched for.")
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
     from regard.models.model_folder import open_folder
     from regard.task import task_of
@@ -125,7 +126,7 @@ def attend(
 
 def _check_text(what: str, text: str) -> None:
     if not text.strip():
-        raise DataError(f"The {what} is empty: there is nothing to look at.")
+        raise DataError(f"The {what} is empty: give some text.")
     try:
         text.encode()
     except UnicodeEncodeError:

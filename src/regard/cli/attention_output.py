@@ -1,4 +1,4 @@
-"""What `regard attend` does with a trace, whatever it is over: print it, and write it to files."""
+"""The output of `regard attend`: print an attention trace, over text or an image, and save it to files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """What is to be seen of a trace, and in what."""
+    """How to display a trace: width, colour, and which layer and heads."""
 
     columns: int
     color: bool
     layer: int | None
     head: int | None
     heads: bool
-    """Every head by itself, of the layer or of all."""
+    """Show each head separately, of `layer` or of all layers."""
 
 
 @dataclass(frozen=True)
 class AttendRequest:
-    """What `regard attend` was asked for."""
+    """The arguments of `regard attend`."""
 
     what: str
-    """A text, or the path of an image."""
+    """A sentence, or the path of an image."""
     out: Sequence[Path]
     look: Look
     device: str = "auto"
@@ -43,11 +43,11 @@ class AttendRequest:
     to: str | None = None
     beam: int | None = None
     changes: Sequence[str] = ()
-    """Changed settings of the search, as NAME=VALUE."""
+    """Overrides of decoding settings, as NAME=VALUE."""
 
 
 def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:
-    """Refuse files that could not be written, before the work is done."""
+    """Raise an error for output files that cannot be written, before any work is done."""
     from regard.viz.picture_files import check_suffix
 
     for path in out:
@@ -56,11 +56,11 @@ def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:
 
 
 def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Path], look: Look) -> None:
-    """Write files, each in the form that its suffix names; print what was written and where the model looked.
+    """Save the trace to files, in the format of each suffix; then print the text and its attention.
 
-    Files come first: whoever reads what is printed may have seen enough after a line.
+    Files are written first, because a reader of our output such as `head` may close the pipe early.
     """
-    trace.look(look.layer, look.head)  # what is not there is refused before anything is made
+    trace.look(look.layer, look.head)  # fail on a missing layer or head before anything is written
     every: tuple[Choice, Choice] = ("all" if look.layer is None else look.layer, "all")
     shown = every if look.heads else (look.layer, look.head)
     notes = {path: trace.save(path, layer=shown[0], head=shown[1], quiet=True) for path in out}
@@ -72,7 +72,7 @@ def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Pa
 
 
 def tell_written(path: Path, notes: Sequence[str]) -> None:
-    """Say that a file was written, and what to know about it."""
+    """Report on stderr that a file was written, with any notes about it."""
     for note in notes:
         typer.echo(f"regard: {note}", err=True)
     typer.echo(f"Wrote {path}", err=True)

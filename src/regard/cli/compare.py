@@ -25,18 +25,18 @@ from regard.errors import ConfigError, DataError
 def compare(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where models and the report go.  [default: comparison]"),
+        typer.Option(metavar="FOLDER", help="Folder for the models and the report.  [default: comparison]"),
     ] = None,
     presets: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Presets to compare: regard list presets, visions.",
+            help="Presets to compare (see: regard list presets, regard list visions).",
             autocompletion=several_presets,
         ),
     ] = None,
     variants: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file that lists variants; options go before it.")
+        Path | None, typer.Option(metavar="FILE", help="A TOML file of variants; options given here take precedence.")
     ] = None,
     data: SeveralData = None,
     source: Source = None,
@@ -45,23 +45,23 @@ def compare(
     tagged: Tagged = None,
     valid_tagged: ValidTagged = None,
     test_tagged: Annotated[
-        list[str] | None, typer.Option(metavar="TAG=CORPUS", help="What to score these on. Repeatable.")
+        list[str] | None, typer.Option(metavar="TAG=CORPUS", help="Test corpora for --tagged. Repeatable.")
     ] = None,
     valid: Annotated[
-        str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
+        str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded corpora have their own.")
     ] = None,
     valid_source: Annotated[str | None, typer.Option(metavar="FILE", help="Validation source.")] = None,
     valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
     test: Annotated[
         str | None,
-        typer.Option(metavar="CORPUS", help="What to score on.  [default: the embedded test part, else validation]"),
+        typer.Option(metavar="CORPUS", help="Test corpus.  [default: an embedded corpus's test part, else validation]"),
     ] = None,
     test_source: Annotated[str | None, typer.Option(metavar="FILE", help="Test source.")] = None,
     test_target: Annotated[str | None, typer.Option(metavar="FILE", help="Test target.")] = None,
     test_alignment: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Gold word alignments beside the two (i-j, ipj; talp:FILE if counted from 1)."
+            metavar="FILE", help="Gold word alignments of the test files (i-j, ipj; talp:FILE if counted from 1)."
         ),
     ] = None,
     set_: Annotated[
@@ -69,34 +69,36 @@ def compare(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting of all variants: regard list settings. Repeatable.",
+            help="Change a setting of all variants (see: regard list settings). Repeatable.",
             autocompletion=assignments,
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Budget: so many steps for each.")] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", help="Budget: so many epochs for each.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Train each variant for N steps.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Train each variant for N epochs.")] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="M", help="Budget: as many steps as each makes in this time, by a short trial."),
+        typer.Option(
+            metavar="M", help="Train each variant for the steps it makes in M minutes, estimated by a short trial."
+        ),
     ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Train each variant once with each of these seeds.")
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="N,N,…", help="Train each variant once per seed.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the others are measured against.  [default: the first]")
+        str | None,
+        typer.Option(metavar="NAME", help="Variant that the others are compared with.  [default: the first]"),
     ] = None,
     sentences: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Sentences to show the attention of, one a line; of pictures, their numbers.  "
-            "[default: four of the test]",
+            help="Sentences whose attention the report shows, one per line; for pictures, their numbers.  "
+            "[default: four of the test corpus]",
         ),
     ] = None,
     jobs: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Trainings at a time, each in a process of its own, over all GPUs; 0: in this one."
+            metavar="N",
+            help="Train N variants in parallel, one worker process each, spread over the GPUs; 0: in this process.",
         ),
     ] = 1,
     device: Annotated[
@@ -106,10 +108,10 @@ def compare(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Train variants anew that are not as asked for.")
+        bool, typer.Option("--overwrite", help="Retrain variants whose settings, data or weights have changed.")
     ] = False,
 ) -> None:
-    """Train variants on the same terms, and report on them.
+    """Train models under the same conditions and compare them.
 
     \b
     regard compare --presets cho2014-small,bahdanau2014-small \\
@@ -117,8 +119,8 @@ def compare(
     regard compare --presets xu2015-soft-small,xu2015-hard-small \\
                    --data scenes:10000 --steps 3000 --out seeing
 
-    The same command again goes on where it was stopped. The report is report.html (one file, for any browser),
-    report.md and results.json. Exits with 1 if a variant failed.
+    Run the same command again to continue an interrupted comparison. The report is report.html (one self-contained
+    page), report.md and results.json. The exit code is 1 if a variant failed.
     """  # noqa: D301 (a raw \b would not keep the lines apart)
     check_at_least(0, jobs=jobs)
     check_at_least(1, steps=steps, epochs=epochs)
@@ -165,7 +167,7 @@ def compare(
 
 
 def _usual_folder(names: set[str], overwrite: bool) -> Path:
-    """Return the folder for who names none, unless another comparison lies there."""
+    """Return the default output folder; raise a ConfigError if it holds another comparison."""
     folder = Path("comparison")
     try:
         held = {variant["name"] for variant in json.loads((folder / "results.json").read_bytes())["variants"]}
@@ -193,5 +195,5 @@ def _lines(path: Path) -> tuple[str, ...]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not valid UTF-8 (byte {error.start}).") from None
     if not any(line.strip() for line in lines):
-        raise DataError(f"{path} is empty: there is nothing to look at.")
+        raise DataError(f"{path} is empty: give at least one sentence.")
     return tuple(line for line in lines if line.strip())

@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed (`regard --install-completion`); quick, since it imports no torch."""
+"""Shell completion (`regard --install-completion`). It imports no torch, so it is quick."""
 
 import contextlib
 import io
@@ -43,7 +43,7 @@ NAMED = {
     "decoding.method": "methods",
     "decoding.mbr_metric": "utilities",
 }
-"""Settings whose value is the name of a part, and the registry that has it."""
+"""Settings whose values are names in a registry, and that registry."""
 CHOICES = {
     "model.task": MAKES,
     "model.tie": ("none", "output", "all"),
@@ -60,26 +60,26 @@ CHOICES = {
     **{f"model.{part}.norm": ("pre", "post") for part in ("encoder", "decoder", "image")},
     **{f"model.{part}.activation": ("relu", "gelu") for part in ("encoder", "decoder", "image")},
 }
-"""Settings with a few values that are no parts."""
+"""Settings with a fixed set of values that are not in a registry."""
 
 
 def preset_names(incomplete: str) -> Choices:
-    """Offer presets."""
+    """Complete a preset."""
     every = {**presets, **visions}
     return [(name, make.__doc__ or "") for name, make in every.items() if name.startswith(incomplete)]
 
 
 def several_presets(incomplete: str) -> Choices:
-    """Offer presets after the last comma."""
+    """Complete the preset after the last comma."""
     before, comma, begun = incomplete.rpartition(",")
     return [(f"{before}{comma}{name}", about) for name, about in preset_names(begun)]
 
 
 def assignments(incomplete: str) -> Choices:
-    """Offer settings, ready for a value; once one is named, the values it can have, where they have names.
+    """Complete `NAME=VALUE`: the setting's name, then its value where the values have names.
 
-    If there is one setting left, its values are offered with it, or else the usual one: a shell ends a word that is the
-    only one to choose, and after `=` it is not at its end.
+    If only one setting matches, complete it together with its values, or with its default. Otherwise the shell would
+    take `NAME=` for the finished word and add a space.
     """
     name, equals, begun = incomplete.partition("=")
     if not equals:
@@ -91,7 +91,7 @@ def assignments(incomplete: str) -> Choices:
 
 
 def _values(setting: Setting) -> list[str]:
-    """Find the names that a setting can have, as the source registers them: to import it would take seconds."""
+    """Return a setting's named values, found by searching the source for registrations: importing takes seconds."""
     if setting.type == "true or false":
         return ["true", "false"]
     if setting.name not in NAMED:
@@ -106,49 +106,49 @@ def _usual(setting: Setting) -> list[str]:
 
 
 BASH = {"_REGARD_COMPLETE": "complete_bash"}
-"""What the environment has where bash asks."""
+"""The environment variable that marks a completion request from bash."""
 BREAKS = ("=", ":")
-"""Where bash cuts words in two."""
+"""Characters at which bash splits words."""
 
 
 def answer_bash(app: Callable[[], object]) -> None:
-    """Let the app answer as if bash did not cut `name=value` and `corpus:size` in two; it hears the last part alone."""
+    """Answer bash, which splits `name=value` and `corpus:size`: join the words, ask the app, print the last part."""
     asked = os.environ.get("COMP_WORDS", "")
     words, place = whole_words(re.split(r"\n" if "\n" in asked else " ", asked), int(os.environ.get("COMP_CWORD", 0)))
     os.environ.update(COMP_WORDS="\n".join(words), COMP_CWORD=str(place))
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         app()
-    word = re.sub(r"^--[a-z-]+=", "", words[place] if place < len(words) else "")  # answers are without the option
+    word = re.sub(r"^--[a-z-]+=", "", words[place] if place < len(words) else "")  # answers do not repeat the option
     told = max(word.rfind(end) for end in BREAKS) + 1
     for line in said.getvalue().splitlines():
         print(line.removeprefix(word[:told]))
 
 
 def whole_words(parts: Sequence[str], place: int) -> tuple[list[str], int]:
-    """Put words together again that were cut, and say which of them holds the part in a given place."""
+    """Join the words that bash split; return them with the index of the word that holds part `place`."""
     words: list[str] = []
     for number, part in enumerate(parts[: place + 1]):
         if words and (part in BREAKS or (number and parts[number - 1] in BREAKS)):
             words[-1] += part
         else:
             words.append(part)
-    ends = place >= len(parts)  # the cursor stands after a space
+    ends = place >= len(parts)  # the cursor is after a space
     return words, len(words) - (not ends)
 
 
 def decoding_assignments(incomplete: str) -> Choices:
-    """Offer the settings that can be changed in a trained model, ready for a value."""
+    """Complete the settings that can be changed in a trained model."""
     return [(name, about) for name, about in assignments(incomplete) if name.startswith("decoding.")]
 
 
 def devices(incomplete: str) -> list[str]:
-    """Offer devices."""
+    """Complete a device."""
     return [name for name in CHOICES["training.device"] if name.startswith(incomplete)]
 
 
 def kinds(incomplete: str) -> list[str]:
-    """Offer what `regard list` can list."""
+    """Complete a kind that `regard list` can list."""
     from regard.cli.list import KINDS, SETTINGS
 
     return [kind for kind in (*KINDS, SETTINGS) if kind.startswith(incomplete)]

@@ -23,8 +23,9 @@ def data(
         list[str],
         typer.Argument(
             metavar="CORPUS",
-            help="A name (regard list corpora), one file, - for stdin, two parallel files (and a third with "
-            "alignments), or pictures: a folder of images or an .npz file of region features, and a captions file.",
+            help="An embedded corpus (see: regard list corpora), one file, - for stdin, two parallel files (and a "
+            "third with alignments), or pictures: a folder of images or an .npz file of region features, and a "
+            "captions file.",
             show_default=False,
         ),
     ],
@@ -32,41 +33,43 @@ def data(
         str | None,
         typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.  [default: train]"),
     ] = None,
-    size: Annotated[int | None, typer.Option(metavar="N", help="Only so many pairs.  [default: all]")] = None,
+    size: Annotated[int | None, typer.Option(metavar="N", help="Only the first N pairs.  [default: all]")] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of an embedded corpus.")] = 1,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="Make the targets sources, and the sources targets.")
-    ] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Swap sources and targets.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSONL instead of TSV.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Read everything; print what it amounts to and what is wrong with it.")
+        bool, typer.Option("--check", help="Read the whole corpus; print statistics and problems.")
     ] = False,
     clean: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the pairs that do not look wrong (.tsv, .jsonl).", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write the pairs without problems to FILE (.tsv, .jsonl).", show_default=False
+        ),
     ] = None,
     drop: Annotated[
         str | None,
-        typer.Option(metavar="RULES", help="Which rules of --check are wrong, with commas.  [default: as the data is]"),
+        typer.Option(
+            metavar="RULES", help="Rules that --clean drops pairs by, comma-separated.  [default: depends on the data]"
+        ),
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="CORPUS", help="Check for pairs of this one, which is held out (A,B: two files)."),
+        typer.Option(metavar="CORPUS", help="Find overlap with this held-out corpus (A,B: two files)."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Of scenes: write pictures, captions and questions here.", show_default=False
+            metavar="FOLDER", help="Scenes only: write pictures, captions and questions here.", show_default=False
         ),
     ] = None,
     pixels: Annotated[
-        int | None, typer.Option(metavar="N", help="Of scenes: height and width, 32 to 128.  [default: 64]")
+        int | None, typer.Option(metavar="N", help="Scenes only: height and width, 32 to 128.  [default: 64]")
     ] = None,
 ) -> None:
     """Print, check or clean a corpus.
 
-    A line is source TAB target, and TAB gold alignment where there is one: what --data reads. A corpus of plain text is
-    printed as it is, one text a line. Of pictures, captions are printed, of the embedded ones (scenes) questions too.
+    Prints TSV that --data can read: source, target and, where there is one, the gold alignment. Plain text is printed
+    one text per line; pictures as their captions, and scenes as captions and questions.
     """
     check_at_least(1, size=size, pixels=pixels)
     from regard.data.pictures import EMBEDDED, are_pictures, open_scenes
@@ -91,7 +94,7 @@ def data(
     from regard.data.pair import record, row
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
-        parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes
+        parts = [f"{parts[0]}:{size}"]  # embedded corpora are generated to any size
     corpus = open_corpus(parts, split or "train", seed)
     check_split(split, parts)
     checked = check or clean is not None
@@ -128,7 +131,7 @@ def _checked(
     reverse: bool,
     as_json: bool,
 ) -> str:
-    """Check or clean texts, and say what was found."""
+    """Check or clean a text corpus; return the report."""
     from regard.data import check_report, corpus_checks, corpus_cleaning
     from regard.data.corpus import open_corpus
 
@@ -162,7 +165,7 @@ def _show_scenes(name: str, scenes: "Iterable[Scene]", out: Path | None, as_json
 
 
 def _show_pictures(parts: list[str], split: str | None, size: int | None, as_json: bool, check: bool) -> None:
-    """Check pictures from files as captioners read them, plainly; print captions as they are."""
+    """Print the captions of pictures unchanged; with `check`, a summary with captions normalised as for training."""
     from regard.data.picture_summary import caption_rows, summary
     from regard.data.pictures import open_pictures
 

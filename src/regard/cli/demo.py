@@ -11,25 +11,24 @@ from regard.errors import ConfigError, did_you_mean
 from regard.task_table import BY_NAME
 
 TASKS = {"translate": "translation", "caption": "captioning"}
-"""What can be shown, and whose folder has it."""
+"""Demos by their `--task` name, and the task folder that has each."""
 
 
 def demo(
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything goes.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for models and pictures.")] = Path("demo"),
     task: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="translate (sentences), or caption (pictures).", autocompletion=lambda: list(TASKS)
+            metavar="NAME", help="translate (sentences) or caption (pictures).", autocompletion=lambda: list(TASKS)
         ),
     ] = "translate",
-    long: Annotated[bool, typer.Option("--long", help="Train much longer, for a better model.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Train much longer for a better model.")] = False,
     color: Color = None,
 ) -> None:
     """Train a small model, score it and look at its attention.
 
-    It translates sentences, or, with --task caption, describes pictures.
-
-    Takes a few minutes on a CPU and no network; a second run uses what the first has trained.
+    The model translates English to French; with --task caption it describes pictures. The demo takes a few minutes on
+    a CPU and needs no network. A second run reuses the trained model.
     """
     if task not in TASKS:
         raise ConfigError(f"--task is one of {', '.join(TASKS)}, got {task!r}.{did_you_mean(task, TASKS)}")

@@ -48,7 +48,7 @@ def evaluate(
             "--alignment",
             "--alignments",
             metavar="FILE",
-            help="Gold word alignments beside --source and --target (i-j, ipj; talp:FILE if counted from 1).",
+            help="Gold word alignments of --source and --target (i-j, ipj; talp:FILE if counted from 1).",
         ),
     ] = None,
     layer: Layer = None,
@@ -58,31 +58,31 @@ def evaluate(
     reverse_model: ReverseModel = None,
     symmetrise: Symmetrise = None,
     group: Annotated[
-        bool, typer.Option("--group", help="Score each source once, against all targets it has in the corpus.")
+        bool, typer.Option("--group", help="Score each distinct source once, with all its targets as references.")
     ] = False,
     to: To = None,
     split: Annotated[
         str | None,
-        typer.Option(metavar="PART", help="Which part of an embedded corpus: train, valid or test.  [default: test]"),
+        typer.Option(metavar="PART", help="Part of an embedded corpus: train, valid or test.  [default: test]"),
     ] = None,
     beam: Beam = None,
     batch: Batch = None,
     set_: Search = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw BLEU by source length (.png, .svg, .pdf).")
+        Path | None, typer.Option(metavar="FILE", help="Plot BLEU by source length (.png, .svg, .pdf).")
     ] = None,
-    translations: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the translations there.")] = None,
+    translations: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the translations to FILE.")] = None,
     device: Device = "auto",
 ) -> None:
     """Score a model: BLEU, chrF, perplexity, error rates and more.
 
-    Of a model that reads pictures it is the captions (BLEU of 1 to 4 words, on scenes also whether it looked at what
-    it wrote of), the classes (accuracy), the answers (accuracy of each kind of question) or what was found (average
-    precision of boxes, overlap of masks) that are scored.
+    Each score is printed with the settings it was computed with. Given gold alignments (in the corpus or from
+    --alignment), the alignment error rate of the attention is scored too. Language models are scored by perplexity.
 
-    Every number is printed with what made it. With gold alignments (in the corpus, or by --alignment), the attention
-    is scored too. A language model has a perplexity alone.
+    Picture models: captions by BLEU-1 to BLEU-4 (on scenes also whether attention points at the named object),
+    classifiers by accuracy, answers by accuracy per kind of question, detectors by average precision of boxes and
+    overlap of masks.
     """
     check_at_least(1, beam=beam, batch=batch)
     if not corpus_parts(data, source, target, alignment=alignment):
@@ -130,7 +130,7 @@ def evaluate(
 def _tell(
     report: "Report", as_json: bool, translations: Path | None, plot: Path | None = None, series: str = ""
 ) -> None:
-    """Write files, then print: whoever reads what is printed may have seen enough after a line."""
+    """Write the files, then print the report: a reader of our output such as `head` may close the pipe early."""
     from regard.data.region_features import counted
     from regard.viz.metric_curves import by_length
     from regard.viz.picture_files import write_output
@@ -145,7 +145,7 @@ def _tell(
             points = [(bin.label, bin.bleu) for bin in report.by_length if bin.bleu is not None]
             title = f"{report.data}, {counted(report.sentences, 'sentence')}"
             notes[plot] = by_length({series: points}, plot, title=title)
-    finally:  # a file that cannot be written costs no score
+    finally:  # print the scores even if a file cannot be written
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=2) if as_json else report, flush=True)
     for path in notes:
         tell_written(path, notes[path])

@@ -16,9 +16,9 @@ def export(
 ) -> None:
     """Write a model as ONNX files that run without regard.
 
-    Beside them are vocabularies, labels and sizes, and run.py: a short program that shows how the files are used, and
-    needs onnxruntime and NumPy alone (Pillow for pictures, SentencePiece for pieces of words). What was written is
-    compared with the model on random inputs.
+    The folder also gets the vocabularies or labels, a manifest, a README and run.py: a short program that runs the
+    model with only onnxruntime and NumPy (plus Pillow for pictures, SentencePiece for subwords). The exported graphs
+    are checked against the model on random inputs.
     """
     try:
         import onnx

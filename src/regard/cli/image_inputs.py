@@ -1,4 +1,4 @@
-"""The pictures that a command was given, as its model reads them."""
+"""Read the pictures that a command was given into the form its model takes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,27 +20,27 @@ Features = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="For a model that reads features of regions: the .npz file that has those of IMAGE, by its name.",
+        help="For models that read region features: the .npz file with those of IMAGE, stored under its name.",
     ),
 ]
 
 
 class Skipped:
-    """The pictures that cannot be read: each is told of when it comes, and costs none of the others."""
+    """Counts and reports pictures that cannot be read, so that the others are still processed."""
 
     def __init__(self) -> None:
         self.count = 0
         self._told = set[str]()
 
     def __call__(self, error: DataError) -> None:
-        """Tell why a picture is left out; what has been told is not told again."""
+        """Print why a picture is skipped; each message is printed once."""
         self.count += 1
         if str(error) not in self._told:
             typer.echo(f"regard: {error}", err=True)
         self._told.add(str(error))
 
     def leave(self) -> None:
-        """End the command, which has failed if one was left out."""
+        """Exit with code 2 if a picture was skipped."""
         if self.count:
             raise typer.Exit(2)
 
@@ -53,10 +53,10 @@ def read_inputs(
     features: Path | None = None,
     skip: "Skip | None" = None,
 ) -> "tuple[list[str], NDArray[Any]]":
-    """Read image files, folders of them, and scenes by their numbers; return what each is called, too.
+    """Read image files, folders of images and scenes by number; return their names and the stacked arrays.
 
-    Of a model that reads regions, images are the names that `features` has, or files of these names. What cannot be
-    read is told to `skip` and left out.
+    For models of region features, `images` are names in the `features` file, or paths of files with such names.
+    A picture that cannot be read is passed to `skip` and left out.
     """
     import numpy as np
 
@@ -69,7 +69,7 @@ def read_inputs(
         stored, names = _stored(image, features), [*map(str, images or [])]
         if scenes:
             raise ConfigError(
-                "--scene paints pixels, and this model reads features of regions: give IMAGE by its name."
+                "--scene gives pixels, and this model reads region features: give IMAGE by its name instead."
             )
         names, found = read_each(names, lambda name: stored.regions(stored.find(name)), skip)
         return names, np.stack(found) if found else np.zeros((0, 1, image.channels), np.float32)
@@ -81,9 +81,9 @@ def read_inputs(
 
 
 def read_shown(config: Config, image: Path, features: Path | None = None) -> "tuple[NDArray[Any], NDArray[np.uint8]]":
-    """Return an image as the model reads it, and the same part of it in as many pixels as are worth showing.
+    """Return an image as the model reads it, and the same part of it at a higher resolution for display.
 
-    The picture that belongs to features is the file, or else the thumbnail beside them.
+    For region features, the image to display is the file if it exists, else the thumbnail stored with the features.
     """
     from regard.data.image_files import read_image
 
@@ -96,34 +96,34 @@ def read_shown(config: Config, image: Path, features: Path | None = None) -> "tu
         shown = read_image(image) if image.is_file() else stored.shown(index)
         if shown is None:
             raise DataError(
-                f"No file {str(image)!r} and no thumbnail of that name beside {features}, so there is nothing to lay "
-                "the attention over: give the path of the picture."
+                f"No file {str(image)!r} and no thumbnail of that name with {features}, so there is no picture to draw "
+                "the attention on: give the path of the picture."
             )
-        every = -(-min(shown.shape[:2]) // _SHOWN)  # the whole of it, for that is what features are made of
+        every = -(-min(shown.shape[:2]) // _SHOWN)  # uncropped, as the features were computed
         return stored.regions(index)[None], shown[::every, ::every]
     _, pictures = read_inputs(config, [image])
     return pictures, read_image(image, min(*read_image(image).shape[:2], _SHOWN))
 
 
 def _stored(image: ImageConfig, features: Path | None) -> "Regions":
-    """Open the features that a model reads."""
+    """Open a file of region features; raise an error if it does not fit the model."""
     from regard.data.region_features import Regions
 
     if image.kind != "regions":
-        raise ConfigError("--features is for models that read features of regions, and this one reads pixels.")
+        raise ConfigError("--features is for models that read region features, and this one reads pixels.")
     if features is None:
         raise ConfigError(
-            "This model reads features of regions that another network made, and no pixels: give the .npz file that "
-            "has those of the picture with --features FILE."
+            "This model reads region features computed by another network, not pixels: give the .npz file with those "
+            "of the picture as --features FILE."
         )
     stored = Regions(features)
     if stored.width != image.channels:
         raise DataError(
-            f"{features} has {stored.width:,} features of a region, and the model reads {image.channels:,}: give "
-            "features that were made as those that it learned from."
+            f"{features} has {stored.width:,} features per region, and the model reads {image.channels:,}: give "
+            "features computed in the same way as those of its training data."
         )
     return stored
 
 
 _SHOWN = 640
-"""Pixels a side that are shown of an image, if it has them: more than models read."""
+"""Maximum pixels per side of a displayed image: more than models read."""

@@ -41,9 +41,9 @@ KINDS = {
     "methods": "regard.decoding.search:methods",
     "utilities": "regard.decoding.search:utilities",
 }
-"""Where each registry is; only those that are asked for are imported."""
+"""The location of each registry; imported only when listed."""
 BESIDE = {"corpora": "regard.data.builtin_corpora:pictured"}
-"""Registries that are listed under another."""
+"""A second registry to list under the same kind."""
 SETTINGS = "settings"
 
 Row = tuple[str, str]
@@ -55,9 +55,9 @@ def list_parts(
         typer.Argument(metavar="WHAT", help=f"One kind only: {', '.join(KINDS)} or {SETTINGS}.", autocompletion=kinds),
     ] = None,
 ) -> None:
-    """List all there is to choose from.
+    """List presets, model parts, corpora and settings.
 
-    Settings are changed with regard train --set NAME=VALUE; their defaults are those of no preset.
+    Change a setting with regard train --set NAME=VALUE. The defaults shown apply when no preset is used.
     """
     every = (*KINDS, SETTINGS)
     if what is not None and what not in every:
@@ -83,7 +83,7 @@ def _rows(kind: str) -> Iterator[Row]:
 
 
 def _print(rows: list[Row], indent: str) -> None:
-    """Print two columns; on a terminal the second is wrapped, elsewhere a row is a line (for grep)."""
+    """Print two columns; wrap the second on a terminal, otherwise print one line per row (for grep)."""
     start = len(indent) + max(len(name) for name, _ in rows) + 2
     width = shutil.get_terminal_size((80, 24)).columns - start if sys.stdout.isatty() else sys.maxsize
     for name, about in rows:

@@ -1,6 +1,6 @@
-"""`regard`: all commands, and what happens when one fails.
+"""`regard`: all commands, and how errors are reported.
 
-Exit codes: 0 done, 1 a bug of ours or a broken pipe, 2 something the user can mend, 130 interrupted.
+Exit codes: 0 success, 1 a bug in regard or a broken pipe, 2 an error the user can fix, 130 interrupted.
 """
 
 import atexit
@@ -65,7 +65,7 @@ def _show_version(wanted: bool) -> bool:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -73,7 +73,7 @@ def _root(
 
 def run() -> None:
     """Run the command line; print a user's error without a traceback."""
-    atexit.register(gc.freeze)  # or Python looks for garbage in all of torch before it ends: 0.4 s
+    atexit.register(gc.freeze)  # skip the final garbage collection over all of torch: saves 0.4 s at exit
     _prepare_streams()
     try:
         try:
@@ -82,16 +82,16 @@ def run() -> None:
             else:
                 app()
         finally:
-            sys.stdout.flush()  # here, and not when Python ends, so that what goes wrong can be told
+            sys.stdout.flush()  # here rather than at interpreter exit, so that errors can be reported
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of our output has left (`regard … | head`).
+        # The reader closed the pipe (`regard … | head`).
         _discard_output()
         sys.exit(1)
     except OSError as error:
-        # A full disk, a file that may not be written: no bug of ours, and a traceback would not help.
+        # A full disk or a missing permission is not a bug, and a traceback would not help.
         _discard_output()
         where = "Cannot write the output" if error.filename is None else error.filename
         print(f"regard: {where}: {error.strerror or error}.", file=sys.stderr)
@@ -99,16 +99,16 @@ def run() -> None:
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
-        print("regard: Out of memory. Take a smaller model, training.batch_tokens or --batch.", file=sys.stderr)
+        print("regard: Out of memory. Use a smaller model, training.batch_tokens or --batch.", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8 to files and pipes whatever the locale, as it is read; on a terminal, `?` for what it cannot show.
+    """Use UTF-8 for files and pipes whatever the locale; on a terminal, print `?` for what it cannot show.
 
-    A stream that the caller has closed (`>&-`) is an empty one.
+    A stream that the caller has closed (`>&-`) is replaced by the null device.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -119,11 +119,11 @@ def _prepare_streams() -> None:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Tell torch's ways to say so: a kind of its own on a GPU, and mere words on a CPU."""
+    """Return whether an error means out of memory: torch has an exception class on a GPU, only a message on a CPU."""
     by_kind = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return by_kind or "can't allocate memory" in str(error)
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere, so that Python does not fail on it a second time."""
+    """Redirect stdout to the null device, so that flushing its buffer at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What `regard train --plan` prints."""
+"""The output of `regard train --plan`."""
 
 import json
 import sys
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 
 def show_plan(plan: "Plan | None", as_json: bool) -> None:
-    """Print a plan as a table or as JSON, with what it takes on this machine."""
+    """Print a plan as a table or as JSON, with its estimated cost on this machine."""
     if plan is None:
-        raise ConfigError(
-            "--plan is for a new training from texts: leave it out with --config and --resume, and with pictures."
-        )
+        raise ConfigError("--plan is for new training runs on texts: leave it out with --config, --resume or pictures.")
     from regard.training.cost_estimate import estimate, planned_steps
     from regard.training.setting_checks import check
 

@@ -13,23 +13,22 @@ _HIGHEST = 65_535
 
 def serve(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL", help="Model folders, of any kinds.", show_default=False)
+        list[Path], typer.Argument(metavar="MODEL", help="Model folders, of any task.", show_default=False)
     ],
     host: Annotated[
-        str, typer.Option(metavar="NAME", help="Where to listen; 0.0.0.0 is every address of this machine.")
+        str, typer.Option(metavar="NAME", help="Address to listen on; 0.0.0.0 is every address of this machine.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="0 takes one that is free.")] = 8000,
-    batch: Annotated[int, typer.Option(metavar="N", help="Texts or pictures that are worked on at once.")] = 64,
+    port: Annotated[int, typer.Option(metavar="N", help="Port to listen on; 0 picks a free one.")] = 8000,
+    batch: Annotated[int, typer.Option(metavar="N", help="Maximum number of texts or pictures in a batch.")] = 64,
     wait: Annotated[
-        int, typer.Option(metavar="MS", help="Milliseconds to wait for others to come, to work on all at once.")
+        int, typer.Option(metavar="MS", help="Milliseconds to wait for further requests to fill a batch.")
     ] = 5,
     device: Device = "auto",
 ) -> None:
-    """Serve models over HTTP: a page and an API.
+    """Serve models over HTTP: a web page and a JSON API.
 
-    The page is to try models and to see where they look. What they read decides what it shows: texts to translate,
-    pictures to describe, to classify, to ask about or to find things in. The API is documented at /docs. Whoever
-    reaches the address can ask: there are no passwords.
+    The page tries the models on your input and shows their attention. The API is documented at /docs. Concurrent
+    requests are batched. There is no authentication: anyone who can reach the address can use the models.
     """
     check_at_least(1, batch=batch)
     check_at_least(0, port=port, wait=wait)

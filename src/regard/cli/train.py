@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 
 
 def train(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The model folder to make.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The model folder to write.", show_default=False)],
     data: SeveralData = None,
     source: Source = None,
     target: Target = None,
@@ -21,7 +21,7 @@ def train(
     tagged: Tagged = None,
     valid_tagged: ValidTagged = None,
     valid: Annotated[
-        str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded ones bring their own.")
+        str | None, typer.Option(metavar="CORPUS", help="Validation corpus; embedded corpora have their own.")
     ] = None,
     valid_source: Annotated[str | None, typer.Option(metavar="FILE", help="Validation source.")] = None,
     valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
@@ -29,7 +29,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What to start from: regard list presets, regard list visions.  [default: chosen from the corpus]",
+            help="Preset to start from (see: regard list presets, regard list visions).  "
+            "[default: chosen for the corpus]",
             autocompletion=preset_names,
         ),
     ] = None,
@@ -43,7 +44,7 @@ def train(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting: regard list settings. Repeatable.",
+            help="Change a setting (see: regard list settings). Repeatable.",
             autocompletion=assignments,
         ),
     ] = None,
@@ -53,8 +54,8 @@ def train(
         float | None,
         typer.Option(
             metavar="M",
-            help="Train for so many minutes: a cosine schedule that ends when they do, and no limit of epochs, steps "
-            "or patience but those given.",
+            help="Train for M minutes, with a cosine schedule that ends on time. Epochs, steps and patience do not "
+            "apply unless given.",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Short for --set seed=N.")] = None,
@@ -64,15 +65,15 @@ def train(
             metavar="NAME", help="auto, cpu or cuda: short for --set training.device=NAME.", autocompletion=devices
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's files.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print what would be trained, why, and how long it takes; train nothing.")
+        bool, typer.Option("--plan", help="Print the chosen settings with reasons and estimated cost; do not train.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,
 ) -> None:
-    """Train a model, from raw text or pictures to a model folder.
+    """Train a model from raw text or pictures.
 
     \b
     regard train --source train.en --target train.de \\

@@ -1,4 +1,4 @@
-"""Several variants of a model, trained and scored on the same terms, and one report about them.
+"""Train and score several variants of a model under the same conditions, and write a report.
 
 >>> from pathlib import Path
 >>> from regard.compare import Request, compare, presets_in, resolve

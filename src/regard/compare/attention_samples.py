@@ -1,4 +1,4 @@
-"""Where variants look: what each made of the same sentences, or of the same pictures."""
+"""The report's section on attention: every variant on the same sentences or pictures."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,22 +11,22 @@ from regard.compare.run_statistics import Row
 from regard.viz.side_by_side import Panel, save_beside
 
 Draw = Callable[[str, Callable[[Path], list[str]], Sequence[str]], bool]
-"""Draws a picture by its name in all forms that are given, and says whether it is there."""
+"""Draws a plot under a name, in all file formats given; returns whether it could be drawn."""
 
 
 def show_looks(document: Document, findings: Findings, draw: Draw) -> None:
-    """Show what every variant made of the same sentences, or pictures, and where it looked."""
+    """Add the outputs of all variants for the same sentences or pictures, with their attention."""
     rows = [row for row in findings.rows if row.finished and _looks(row)]
     if not rows or not findings.sentences:
         return
-    document.heading("Where they look")
+    document.heading("Attention")
     seed = f" (seed {findings.seeds[0]})" if len(findings.seeds) > 1 else ""
     if findings.pictured:
         _over_pictures(document, rows, findings, draw, seed)
         return
     document.say(
-        f"Each variant's own translation of the same sentences{seed}: a row for each token written, a column for each "
-        "token read, stronger where it was looked at more. Where there are several layers or heads, it is their mean.",
+        f"Each variant's own translation of the same sentences{seed}. Rows are target tokens, columns source tokens; "
+        "stronger shading means more attention. With several layers or heads, their mean is shown.",
         note=True,
     )
     for number, source in enumerate(findings.sentences):
@@ -42,11 +42,11 @@ def show_looks(document: Document, findings: Findings, draw: Draw) -> None:
 
 
 def _over_pictures(document: Document, rows: Sequence[Row], findings: Findings, draw: Draw, seed: str) -> None:
-    """Show for each picture what every variant made of it, one strip below the other."""
+    """Add for each picture the output of every variant, one strip below the other."""
     document.say(
-        f"What each variant made of the same pictures{seed}: the picture as it is, then once for each word or class, "
-        "warmer where it was looked at more, or where what speaks for it lies. Of several layers or heads it is the "
-        "mean.",
+        f"Each variant's output for the same pictures{seed}: the picture, then a heat map for each word, object or "
+        "class; warmer means more attention, or more evidence for the class. With several layers or heads, their mean "
+        "is shown.",
         note=True,
     )
     for number in range(len(_looks(rows[0]))):

@@ -1,4 +1,4 @@
-"""Comparing variants: train what is not trained yet, score it, write the report. It is what the command line calls."""
+"""Compare variants: train those that are not trained yet, score all, write the report. `regard compare` calls it."""
 
 import shutil
 import sys
@@ -45,12 +45,12 @@ OTHERS = f"its {WEIGHTS} is gone, damaged or of another training"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     folder: Path
     findings: Findings
     notes: tuple[str, ...]
-    """What a reader of the numbers should know."""
+    """Caveats for the reader of the numbers."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def failed(self) -> list[Run]:
-        """The trainings that did not come to an end."""
+        """The runs that did not finish."""
         return [run for row in self.rows for run in row.failed]
 
     @property
@@ -69,7 +69,7 @@ class Comparison:
 
     @property
     def page(self) -> Path:
-        """The report as a web page that needs nothing beside it."""
+        """The report as a self-contained web page."""
         return self.folder / PAGE
 
     @property
@@ -101,11 +101,10 @@ def compare(
 ) -> Comparison:
     """Train each variant into `folder/models`, score all on the same test corpus and write the report.
 
-    Called again it goes on: what is finished stays, what was interrupted is resumed, what failed is tried again.
-    What has changed since, settings, files or weights, raises a TrainingError that lists it, unless `overwrite` lets
-    those variants be trained anew.
-    `jobs` trainings run at a time, each in a process of its own; with 0 they run one after the other in this one, and
-    `reporter` is told of them. `say` is told how it goes on.
+    Calling it again continues: finished runs are kept, interrupted ones resumed, failed ones retried. If settings,
+    files or weights have changed since, it raises a TrainingError that lists the changes; with `overwrite`, it trains
+    those variants again instead. `jobs` worker processes train in parallel; with 0, all runs are trained in this
+    process and reported to `reporter`. `say` receives progress messages.
     """
     terms, tell = terms or Terms(), say or _to_stderr
     check(variants, terms)
@@ -129,7 +128,7 @@ def compare(
 
 
 def _check_foreign(folder: Path) -> None:
-    """Refuse a folder in which a report would replace what no comparison wrote."""
+    """Raise a TrainingError for a folder in which the report would overwrite files of another origin."""
     if ((folder / CONFIG).exists() or (folder / WEIGHTS).exists()) and not (folder / RUNS).is_dir():
         raise TrainingError(f"{folder} is a model's folder: choose another for the comparison.")
     foreign = [name for name in (MARKDOWN, PAGE, RESULTS, IMAGES) if (folder / name).exists()]
@@ -138,7 +137,7 @@ def _check_foreign(folder: Path) -> None:
 
 
 def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
-    """Write what is to be done, and see what is done already; refuse to mix it with what has other settings."""
+    """Write a record for every run and keep what is done already; raise a TrainingError for runs that differ."""
     places = [Place(folder, job.name) for job in made]
     stale: dict[str, list[str]] = {}
     records: list[Record] = []
@@ -154,9 +153,9 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
         records.append(Record(job) if kept is None else replace(kept, job=job))
     if stale and not overwrite:
         raise TrainingError(
-            f"{folder} holds trainings other than are asked for now:\n"
+            f"{folder} holds runs that differ from those requested:\n"
             + "\n".join(f"  {name}: {line}" for name, lines in stale.items() for line in lines)
-            + "\nLeave them as they were, train these anew with --overwrite, or choose another folder."
+            + "\nRestore the former settings, retrain these with --overwrite, or choose another folder."
         )
     for place, record in zip(places, records, strict=True):
         if place.name in stale:
@@ -167,7 +166,7 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
 
 
 def _wrong(place: Place, old: Record | None, job: Job, contents: Mapping[str, str]) -> list[str]:
-    """List why what lies in a model folder is not what this job would make."""
+    """List the reasons why the content of a model folder is not what this job would produce."""
     if old is None:
         return [FOREIGN] if place.model.exists() else []
     found = changes(old.job, job)
@@ -175,19 +174,19 @@ def _wrong(place: Place, old: Record | None, job: Job, contents: Mapping[str, st
         return [*found, UNKNOWN]
     found += rewritten(old.contents, contents)
     weights = place.model / WEIGHTS
-    known = old.weights or scoring.scored(place.model)  # records of before have no digest of their own
+    known = old.weights or scoring.scored(place.model)  # older records have no digest
     if old.result is not None and not (weights.is_file() and known in ("", digest(weights))):
         found.append(OTHERS)
     return found
 
 
 def _empty(model: Path) -> bool:
-    """Say whether nothing was learnt there: somebody removed it, or it was killed before it had begun."""
+    """Return whether a model folder holds no model: it was deleted, or training was killed before it started."""
     return not any((model / name).exists() for name in (CONFIG, WEIGHTS, STATE))
 
 
 def _remove(model: Path) -> None:
-    """Remove a model folder, unless a worker that has outlived its comparison is still training there."""
+    """Delete a model folder; the lock fails if an orphaned worker is still training in it."""
     if model.is_symlink() or not model.is_dir():
         model.unlink(missing_ok=True)
         return
@@ -196,7 +195,7 @@ def _remove(model: Path) -> None:
 
 
 def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:
-    """Do what is left to do."""
+    """Train and score the runs that are not finished."""
     left = []
     for place in places:
         record = place.read()
@@ -207,7 +206,7 @@ def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], report
         place.write(replace(record, state=WAITING, reason="", at_once=at_once))
         left.append(place)
     if done := len(places) - len(left):
-        say(f"{done} of {len(places)} trainings {'is' if done == 1 else 'are'} finished already.")
+        say(f"{done} of {len(places)} runs {'is' if done == 1 else 'are'} finished already.")
 
     def ended(record: Record) -> None:
         if record.state == FINISHED and record.result is not None:
@@ -222,14 +221,14 @@ def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], report
         else:
             run_apart(left, jobs, say, ended)
     except StoppedError:
-        say("Stopped. The same command goes on from here.")
+        say("Stopped. Run the same command again to continue.")
         raise KeyboardInterrupt from None
 
 
 def _collect(
     variants: Sequence[Variant], terms: Terms, places: Sequence[Place], references: References
 ) -> tuple[tuple[Row, ...], str]:
-    """Read what was found, and measure every variant against the baseline."""
+    """Read all results, and test every variant against the baseline."""
     baseline = terms.baseline or default_baseline(variants)
     runs: list[Run] = []
     for place in places:
@@ -248,12 +247,12 @@ def _collect(
 
 
 def default_baseline(variants: Sequence[Variant]) -> str:
-    """Return the first variant that can translate: a language model has no BLEU to measure others against."""
+    """Return the first variant that is not a language model, which has no BLEU to compare with; else the first."""
     return next((one.name for one in variants if one.config.model.encoder.kind != "none"), variants[0].name)
 
 
 def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[dict[str, Tested], str]:
-    """Test every run against the baseline's of the same seed; where nothing was written, tell only how far it is."""
+    """Test every run against the baseline's run of the same seed; tasks without texts get only the difference."""
     tested: dict[str, Tested] = {}
     signature = ""
     if not references:
@@ -270,7 +269,7 @@ def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[d
         if against:
             found, signature = paired_bootstrap(against, systems, references)
             tested |= found
-        else:  # each on its own, for the interval
+        else:  # each by itself, for its confidence interval
             for name, lines in systems.items():
                 found, signature = paired_bootstrap(name, {name: lines}, references)
                 tested |= found
@@ -278,7 +277,7 @@ def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[d
 
 
 def _apart(runs: Sequence[Run], baseline: str) -> dict[str, Tested]:
-    """Return the main score of each run, and its distance from the baseline's of the same seed."""
+    """Return the main score of each run, and its difference from the baseline's run of the same seed."""
     values = {run.place.name: MEASURES["main"](run) for run in runs}
     against = {run.record.job.config.seed: run.place.name for run in runs if run.record.job.variant == baseline}
     found = {}

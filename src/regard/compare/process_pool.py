@@ -1,4 +1,4 @@
-"""Doing jobs: in this process, or each in one of its own, several at a time, spread over the GPUs there are."""
+"""Run the jobs of a comparison: in this process, or in parallel worker processes spread over the GPUs."""
 
 import os
 import signal
@@ -16,17 +16,17 @@ from regard.training.interrupts import Interruption
 from regard.training.progress import Reporter
 
 POLL = 0.1
-"""Seconds between looks at the processes."""
+"""Seconds between polls of the worker processes."""
 
 Ended = Callable[[Record], None]
 
 
 class StoppedError(Exception):
-    """The comparison was asked to stop: what was under way is saved."""
+    """The comparison was interrupted; running jobs have been saved."""
 
 
 def run_here(places: Sequence[Place], say: Say, ended: Ended, reporter: Reporter | None = None) -> None:
-    """Do jobs one after the other in this process."""
+    """Run jobs one after the other in this process."""
     for number, place in enumerate(places, start=1):
         say(f"[{number}/{len(places)}] {place.name}")
         record = work(place, say, reporter)
@@ -36,7 +36,7 @@ def run_here(places: Sequence[Place], say: Say, ended: Ended, reporter: Reporter
 
 
 def run_apart(places: Sequence[Place], jobs: int, say: Say, ended: Ended) -> None:
-    """Do jobs in processes of their own, so many at a time. One that dies takes none of the others with it."""
+    """Run jobs in worker processes, at most `jobs` in parallel. A crashed worker does not affect the others."""
     waiting, running, begun = list(places), list[_Process](), 0
     with Interruption() as interruption:
         try:
@@ -69,13 +69,13 @@ class _Process:
     stopped: bool = False
 
     def stop(self) -> None:
-        """Ask it to save and to leave. A terminal's Ctrl-C has reached it too: asking twice does no harm."""
+        """Ask the worker to save and exit. Ctrl-C on a terminal has reached it already; a second signal is harmless."""
         if not self.stopped:
             self.stopped = True
             self.process.send_signal(signal.SIGTERM)
 
     def outcome(self) -> Record:
-        """Return the record of a process that has ended; one that was killed could not write it."""
+        """Return the record of a worker that has ended; write it for one that was killed."""
         if self.reader is not None:
             self.reader.join()
         code = self.process.returncode
@@ -95,7 +95,7 @@ def _start(place: Place, slot: int, jobs: int, say: Say) -> _Process:
     record = place.read()
     assert record is not None
     command = [sys.executable, "-m", "regard.compare.worker", str(place.folder), place.name]
-    # Alone, it has the terminal to itself; of several, each line is marked with the name, and kept in a log.
+    # A single worker writes to the terminal; lines of parallel workers are logged and prefixed with the run's name.
     alone = jobs == 1
     place.log.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
@@ -122,7 +122,7 @@ def _relay(stream: IO[bytes], place: Place, say: Say) -> None:
 
 
 def environment(job: Job, slot: int, jobs: int) -> dict[str, str]:
-    """Return a process's environment: one of the GPUs there are, in turn; without any, its share of the cores."""
+    """Return a worker's environment: one GPU, assigned in turn; without GPUs, its share of the CPU cores."""
     import torch
 
     variables = dict(os.environ)

@@ -1,4 +1,4 @@
-"""From numbers to a folder that can be shown: report.md with its images, report.html alone, results.json."""
+"""Write the report of a comparison: report.md with images, report.html (self-contained) and results.json."""
 
 import datetime
 import json
@@ -34,23 +34,23 @@ FORMAT = "regard-comparison-1"
 MARKDOWN, PAGE, RESULTS, IMAGES = "report.md", "report.html", "results.json", "images"
 
 _MACHINE = ("CPU", "GPU", "GPU 0", "torch", "Python")
-"""What of a machine stands in the report; results.json has all."""
+"""The facts about the machine that the report shows; results.json has all."""
 
 
 _OF_TEXTS = (
-    "Loss: cross-entropy per target token of what was scored on, in nats. tokens/s: target tokens while training, the "
-    "median, validations left out. AER: alignment error rate of the word most looked at, where there are gold "
-    "alignments. sent/s: sentences translated. The best of a column is set in bold."
+    "Loss: cross-entropy per target token of the test corpus, in nats. tokens/s: median training speed in target "
+    "tokens, without validation. AER: alignment error rate of the source word with the most attention, where there are "
+    "gold alignments. sent/s: sentences translated per second. The best value of a column is in bold."
 )
 _OF_PICTURES = (
-    "Scores are those of regard evaluate over all pictures; what each is, and those of parts, stand under All scores. "
-    "Speed while training is the median, validations left out. pictures/s: pictures of the test read. The best of a "
-    "column is set in bold."
+    "Scores are those of regard evaluate over all pictures; All scores explains them and adds those of parts of the "
+    "corpus. Training speed is the median, without validation. pictures/s: test pictures processed per second. The "
+    "best value of a column is in bold."
 )
 
 
 def write_report(folder: Path, findings: Findings) -> list[str]:
-    """Write everything; return notes for the user."""
+    """Write all files of the report; return notes for the user."""
     images = folder / IMAGES
     images.mkdir(parents=True, exist_ok=True)
     for old in (*images.glob("*.png"), *images.glob("*.svg")):
@@ -74,7 +74,7 @@ def write_report(folder: Path, findings: Findings) -> list[str]:
 
 
 class _Pictures:
-    """Draws what can be drawn: without matplotlib there are no pictures, and the report says so."""
+    """Draws the plots; without matplotlib there are none, and the report says so."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -82,7 +82,7 @@ class _Pictures:
         self.missing = False
 
     def draw(self, name: str, draw: Callable[[Path], list[str]], suffixes: Sequence[str] = (".png", ".svg")) -> bool:
-        """Draw a picture in all its forms, and say whether it is there."""
+        """Draw a plot in all file formats; return whether it could be drawn."""
         try:
             for suffix in suffixes:
                 for note in draw(self._folder / f"{name}{suffix}"):
@@ -115,39 +115,44 @@ def _head(document: Document, findings: Findings) -> None:
 
 
 def significance_in_words(findings: Findings) -> tuple[str | Code, ...]:
-    """Explain p in a line."""
+    """Return a note on ± and p."""
     name, main, unit = findings.baseline.variant, findings.main, _unit(findings)
     if not any(row.stat("p") for row in findings.rows):
         if len(findings.seeds) > 1:
             return ("± is the standard deviation over seeds.",)
-        return (f"{main} ± half of its 95 % interval, by bootstrap resampling of the {unit} ({SAMPLES:,} samples).",)
+        return (
+            f"{main} ± half the width of its 95 % confidence interval, by bootstrap resampling of the {unit} "
+            f"({SAMPLES:,} samples).",
+        )
     if len(findings.seeds) > 1:
         return (
-            f"± is the standard deviation over seeds. p: for how many seeds {main} differs from that of ", Code(name),
-            f" of the same seed by more than luck with the test {unit} (paired bootstrap resampling, {SAMPLES:,} "
-            f"samples, p < {LEVEL:g}; not corrected for the number of variants).",
+            f"± is the standard deviation over seeds. p: for how many seeds {main} differs significantly from that of ",
+            Code(name),
+            f" with the same seed (paired bootstrap resampling of the test {unit}, {SAMPLES:,} samples, p < {LEVEL:g}; "
+            "not corrected for multiple comparisons).",
         )  # fmt: skip
     return (
-        f"{main} ± half of its 95 % interval. p: how probable a difference from ", Code(name),
-        f" larger than this one would be if both were equally good, by paired bootstrap resampling of the {unit} "
-        f"({SAMPLES:,} samples); * where p < {LEVEL:g} (not corrected for the number of variants). It weighs luck with "
-        f"the {unit}, not luck with the seed: for that, give several seeds.",
+        f"{main} ± half the width of its 95 % confidence interval. p: the probability of a larger difference from ",
+        Code(name),
+        f" if both were equally good, by paired bootstrap resampling of the {unit} ({SAMPLES:,} samples); * marks p < "
+        f"{LEVEL:g} (not corrected for multiple comparisons). The test covers variation between test {unit}, not "
+        "between seeds: for that, train with several seeds.",
     )  # fmt: skip
 
 
 def warnings_of(findings: Findings) -> list[str]:
-    """Say what keeps the numbers from being compared as they stand."""
+    """Return warnings about anything that makes the numbers hard to compare."""
     runs = [run for row in findings.rows for run in row.runs]
     said = [f"{row.variant}: {why_failed(row).rstrip('.')}." for row in findings.rows if row.failed]
     if findings.test.split != "test":
         said.append(
-            "There was no test corpus: all are scored on the validation corpus, on which their best checkpoints were "
-            "chosen, so the scores are somewhat too good."
+            "There was no test corpus: all variants are scored on the validation corpus, which also selected their "
+            "best checkpoints, so the scores are somewhat too optimistic."
         )
     if len({budget_of(run) for run in runs}) > 1:
         said.append(
-            "The variants were not given the same budget: steps, epochs, patience or tokens in a batch differ (see the "
-            "settings below)."
+            "The variants had different budgets: steps, epochs, patience or tokens per batch differ (see the settings "
+            "below)."
         )
     by_seed: dict[int, set[str]] = {}
     for run in runs:
@@ -158,11 +163,11 @@ def warnings_of(findings: Findings) -> list[str]:
     if len({json.dumps(run.record.machine, sort_keys=True) for run in runs if run.record.machine}) > 1:
         said.append("The variants were not all trained on the same machine, so their times cannot be compared.")
     if (most := max((run.record.at_once for run in runs), default=1)) > 1:
-        said.append(f"Up to {most} trainings ran at a time: each was slower than it is alone.")
+        said.append(f"Up to {most} runs were trained in parallel: each was slower than it would be alone.")
     if len(findings.rows) > 1 and not findings.baseline.finished:
-        said.append(f"The baseline {findings.baseline.variant} did not finish, so nothing is measured against it.")
+        said.append(f"The baseline {findings.baseline.variant} did not finish, so nothing is compared with it.")
     elif findings.signature and findings.baseline.stat("main") is None:
-        said.append(f"The baseline {findings.baseline.variant} does not translate, so nothing is measured against it.")
+        said.append(f"The baseline {findings.baseline.variant} does not translate, so nothing is compared with it.")
     return said
 
 
@@ -171,20 +176,20 @@ def _plots(document: Document, findings: Findings, pictures: _Pictures) -> None:
     curves = {row.variant: [run.place.model / "metrics.jsonl" for run in row.finished] for row in findings.rows}
     found: list[Picture] = []
     if pictures.draw("learning", lambda path: learning_curves(curves, path)):
-        how = "" if findings.pictured and not findings.signature else " by greedy search"
-        found.append(Picture("learning", f"How each variant learned: validation{how}, against steps."))
+        how = "" if findings.pictured and not findings.signature else " (greedy search)"
+        found.append(Picture("learning", f"Learning curves: validation scores{how} by training step."))
     lengths = {row.variant: [(name, bleu) for name, (_, bleu) in row.by_length().items()] for row in findings.rows}
     ordered = dict(sorted(((name, 0) for points in lengths.values() for name, _ in points), key=_first_word))
     if len(ordered) > 1 and pictures.draw("length", lambda path: by_length(lengths, path)):
-        found.append(Picture("length", "BLEU by the number of words in the source."))
+        found.append(Picture("length", "BLEU by source length in words."))
     panels, ylabel, low = _speed(findings.rows)
     if len(rows) > 1 and pictures.draw("speed", lambda path: scatter(panels, path, ylabel=ylabel, low_is_good=low)):
         found.append(Picture("speed", "Speed against quality: further right is faster, higher is better."))
     if found:
-        document.heading("Pictures")
+        document.heading("Plots")
         document.add(*found)
     if pictures.missing:
-        document.say("There are no plots, since matplotlib is not installed: ", Code("pip install 'regard[plot]'"), ".")
+        document.say("There are no plots because matplotlib is missing: ", Code("pip install 'regard[plot]'"), ".")
 
 
 def _first_word(item: tuple[str, int]) -> int:
@@ -192,7 +197,7 @@ def _first_word(item: tuple[str, int]) -> int:
 
 
 def _speed(rows: Sequence[Row]) -> tuple[dict[str, list[Dot]], str, bool]:
-    """Return dots for training and testing; by the main score, or by perplexity of language models alone."""
+    """Return the points of the speed plots for training and testing: the main score, or perplexity, against speed."""
     main = next((one.main for row in rows for run in row.finished if (one := run.evaluation)), "")
     measure, ylabel, low = ("main", main, False) if any(map(_main, rows)) else ("perplexity", "perplexity", True)
     panels: dict[str, list[Dot]] = {}
@@ -223,7 +228,7 @@ def _lengths(document: Document, findings: Findings) -> None:
 
 def _details(document: Document, findings: Findings) -> None:
     if len(findings.seeds) > 1:
-        document.heading("Every training")
+        document.heading("All runs")
         document.add(run_table(findings.rows))
     if any(row.finished for row in findings.rows):
         document.heading("All scores")
@@ -231,12 +236,12 @@ def _details(document: Document, findings: Findings) -> None:
         runs = [run.evaluation for row in findings.rows for run in row.finished if run.evaluation]
         if found := sorted({evaluation.search for evaluation in runs if evaluation.translations}):
             what = "Captions" if findings.pictured else "Translations"
-            document.say(f"{what} were searched with {'; or with '.join(found)}.", note=True)
+            document.say(f"{what} were decoded with {'; or with '.join(found)}.", note=True)
     table = settings_table(findings.rows)
     if table is not None:
         document.heading("Settings that differ")
         document.add(table)
-    document.heading("How it was made")
+    document.heading("How to reproduce")
     machine = next((run.record.machine for row in findings.rows for run in row.runs if run.record.machine), None)
     lines = [f"{what}: {found}" for what, found in (machine or {}).items() if what in _MACHINE]
     document.say(f"regard {__version__}, seed {', '.join(map(str, findings.seeds))}. {'; '.join(lines)}.")
@@ -248,7 +253,7 @@ def _details(document: Document, findings: Findings) -> None:
 
 
 def results(findings: Findings, notes: Sequence[str]) -> dict[str, Any]:
-    """Return everything as plain dicts and lists; what is not finite is null."""
+    """Return everything as plain dicts and lists; numbers that are not finite become null."""
     found: dict[str, Any] = _finite(
         {
             "format": FORMAT,
@@ -289,7 +294,7 @@ def _finite(value: Any) -> Any:
 def _data(findings: Findings) -> str:
     trained = [row.runs[0].record.job.config.data for row in findings.rows]
     every = dict.fromkeys(" and ".join(data.train or data.mixed or data.tagged) for data in trained)
-    return next(iter(every)) if len(every) == 1 else "data of their own"
+    return next(iter(every)) if len(every) == 1 else "their own data"
 
 
 def _unit(findings: Findings) -> str:
@@ -302,18 +307,18 @@ def _sentences(findings: Findings) -> int:
 
 
 def budget_in_words(findings: Findings) -> str:
-    """Say what each training was given: `for 2,000 steps of at most 4,000 tokens`."""
+    """Return the budget of each run in words: `for 2,000 steps of at most 4,000 tokens`."""
     every = {budget_of(run) for row in findings.rows for run in row.runs}
     if len(every) > 1:
-        return "with a budget of its own"
+        return "with its own budget"
     minutes, steps, epochs, patience, batch = every.pop()
     if minutes:
-        length = f"for {minutes:g} minutes of steps"
+        length = f"for as many steps as fit in {minutes:g} minutes"
     elif steps:
         length = f"for {steps:,} steps"
     else:
         length = f"for {epochs:,} epochs"
-    stop = f", or until {patience} validations were no better" if patience else ""
+    stop = f", with early stopping after {patience} validations without improvement" if patience else ""
     return f"{length} of at most {batch:,} tokens{stop}"
 
 
@@ -321,4 +326,4 @@ def _seeds(findings: Findings) -> str:
     seeds = findings.seeds
     if len(seeds) == 1:
         return f"Each was trained once, with seed {seeds[0]}."
-    return f"Each was trained {len(seeds)} times, with seeds {', '.join(map(str, seeds))}: numbers are means."
+    return f"Each was trained {len(seeds)} times, with seeds {', '.join(map(str, seeds))}; numbers are means."

@@ -1,4 +1,4 @@
-"""A report as a list of blocks, which become Markdown, a web page or lines in a terminal."""
+"""A report as a list of blocks, to be rendered as Markdown, a web page or terminal output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from regard.viz.trace import AttentionTrace
 
 @dataclass(frozen=True)
 class Code:
-    """A piece of a paragraph that is a name or a command."""
+    """Inline code in a paragraph: a name or a command."""
 
     text: str
 
@@ -27,7 +27,7 @@ class Paragraph:
 
     parts: tuple[str | Code, ...]
     note: bool = False
-    """Whether it is small print."""
+    """Whether to set it in small print."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Cell:
 
     text: str
     value: float | None = None
-    """What to sort by; None to sort by the text."""
+    """The sort key; None to sort by the text."""
     best: bool = False
 
 
@@ -46,9 +46,9 @@ class Column:
 
     title: str
     about: str = ""
-    """What it is, in a sentence."""
+    """An explanation in one sentence."""
     numbers: bool = True
-    """Whether it is set to the right."""
+    """Whether to align it right."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot: `images/NAME.png`, and `images/NAME.svg` for the page."""
+    """A plot: `images/NAME.png` for Markdown, `images/NAME.svg` for the page."""
 
     name: str
     about: str
@@ -69,7 +69,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one variant made of a sentence."""
+    """One variant's output for a sentence."""
 
     variant: str
     text: str
@@ -79,19 +79,19 @@ class Shown:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, and side by side what every variant made of it; `images/NAME.png` where `picture` is set."""
+    """One sentence with the outputs of all variants side by side; `images/NAME.png` exists if `picture` is set."""
 
     name: str
     source: str
     shown: tuple[Shown, ...]
     picture: bool
     reference: str = ""
-    """What would be right, where that is known."""
+    """The reference, if known."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """What one variant made of a picture; `images/NAME.png` has the attention over it, where there is a name."""
+    """One variant's output for a picture; `images/NAME.png` has the attention over it, unless `name` is empty."""
 
     variant: str
     text: str
@@ -101,17 +101,17 @@ class Strip:
 
 @dataclass(frozen=True)
 class Overlaid:
-    """One picture, and below each other what every variant made of it."""
+    """One picture with the outputs of all variants, one below the other."""
 
     source: str
     strips: tuple[Strip, ...]
     reference: str = ""
-    """What would be right, where that is known."""
+    """The reference, if known."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Lines to be left as they are."""
+    """Preformatted lines."""
 
     text: str
 
@@ -121,7 +121,7 @@ Block = Heading | Paragraph | Table | Picture | Sentence | Overlaid | Listing
 
 @dataclass
 class Document:
-    """A title and what stands under it."""
+    """A title and its blocks."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Document:
 
 
 def plain(table: Table) -> str:
-    """Write a table for a terminal, with numbers to the right."""
+    """Format a table for a terminal, with numbers aligned right."""
     cells = [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
     lines = [_line(row, widths, [column.numbers for column in table.columns]) for row in cells]

@@ -1,4 +1,4 @@
-"""A report as Markdown, with pictures beside it."""
+"""Render a report as Markdown."""
 
 import re
 
@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#$&])")
 
 
 def to_markdown(document: Document, images: str = "images") -> str:
-    """Write a document; pictures are looked for in the folder `images` beside it."""
+    """Render a document; image links point to the folder `images` next to it."""
     blocks = [_block(block, images) for block in (Heading(document.title, 1), *document.blocks)]
     return "\n\n".join(blocks) + "\n"
 
@@ -62,7 +62,7 @@ def _sentence(sentence: Sentence, images: str) -> str:
     lines += [f"- reference: {escape(sentence.reference)}"] if sentence.reference else []
     lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in sentence.shown]
     if sentence.picture:
-        lines += ["", f"![Where each variant looked]({images}/{sentence.name}.png)"]
+        lines += ["", f"![Attention of each variant]({images}/{sentence.name}.png)"]
     return "\n".join(lines)
 
 
@@ -72,17 +72,17 @@ def _overlaid(block: Overlaid, images: str) -> str:
     lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in block.strips]
     for one in block.strips:
         if one.name:
-            lines += ["", f"![Where {escape(one.variant)} looked]({images}/{one.name}.png)"]
+            lines += ["", f"![Attention of {escape(one.variant)}]({images}/{one.name}.png)"]
     return "\n".join(lines)
 
 
 def escape(text: str) -> str:
-    """Let a text mean itself, on one line."""
+    """Escape Markdown's special characters and put the text on one line."""
     return _SPECIAL.sub(r"\\\1", re.sub(r"\s*[\r\n]\s*", " ", text))
 
 
 def code(text: str) -> str:
-    """Set a text as code, with more backticks around it than it has in a row."""
+    """Format a text as inline code, with a fence longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     room = " " if text.startswith("`") or text.endswith("`") else ""

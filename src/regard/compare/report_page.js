@@ -1,5 +1,5 @@
 "use strict";
-// A click on the head of a column sorts its table: numbers by their size, texts by their letters, dashes last.
+// Click a column head to sort the table by it: numbers by value, texts alphabetically, dashes last.
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {

@@ -1,4 +1,4 @@
-"""A report as one web page that needs nothing beside it: pictures, style and the little script are inside."""
+"""Render a report as one self-contained web page, with pictures, style and script inlined."""
 
 import base64
 import re
@@ -27,12 +27,12 @@ from regard.viz.metric_curves import COLOURS
 _PAINT = {INK: "--ink", FAINT: "--faint", LINES: "--lines", "#ffffff": "--paper"} | {
     colour: f"--c{number}" for number, colour in enumerate(COLOURS)
 }
-"""Colours of the plots, and what the page's style calls them: in the dark they are others."""
+"""Colours of the plots and the page's CSS variables for them, which differ in dark mode."""
 _ID = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def to_html(document: Document, images: Path) -> str:
-    """Write a document; pictures are taken from the folder `images`."""
+    """Render a document, with pictures from the folder `images`."""
     style, script = (
         files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("report_page.css", "report_page.js")
     )
@@ -83,7 +83,7 @@ def _cell(cell: Cell, numbers: bool) -> str:
     kinds = [*(["number"] if numbers else []), *(["best"] if cell.best else [])]
     kind = f' class="{" ".join(kinds)}"' if kinds else ""
     value = "" if cell.value is None else f' data-value="{cell.value!r}"'
-    # A figure space keeps the place of a mark that other cells of the column have.
+    # A figure space takes the width of the significance mark that other cells of the column have.
     return (
         f"<td{kind}{value}>{escape(cell.text.replace(' ', chr(0x2007)) if cell.text.endswith(' ') else cell.text)}</td>"
     )
@@ -116,7 +116,7 @@ def _overlaid(block: Overlaid, images: Path) -> str:
         drawn = ""
         if one.name:
             content = base64.b64encode((images / f"{one.name}.png").read_bytes()).decode()
-            drawn = f'<img alt="Where {escape(one.variant)} looked" src="data:image/png;base64,{content}">'
+            drawn = f'<img alt="Attention of {escape(one.variant)}" src="data:image/png;base64,{content}">'
         about = " · ".join(part for part in (one.about, "" if drawn else "nothing to show") if part)
         shown.append(
             f'<div class="shown"><b>{escape(one.variant)}</b><p class="text">{escape(one.text) or "(nothing)"}</p>'
@@ -128,9 +128,9 @@ def _overlaid(block: Overlaid, images: Path) -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """Make an SVG file a part of a page: without its head and what points elsewhere, in the page's colours.
+    """Prepare an SVG file for inlining: drop its header, metadata and namespaces, and use the page's colours.
 
-    Names within it get a prefix, so that those of several pictures are not mixed up.
+    Ids get a prefix, so that those of several pictures do not clash.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

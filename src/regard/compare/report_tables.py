@@ -23,43 +23,43 @@ class Measured:
     about: str
     show: Callable[[float], str]
     good: str = ""
-    """`high` or `low`; nothing where neither is better."""
+    """`high` or `low`; empty where neither is better."""
     spread: bool = True
-    """Whether the spread over seeds is of interest."""
+    """Whether to show the standard deviation over seeds."""
     is_score: bool = False
-    """Whether the measure is the name of a score of `regard evaluate`."""
+    """Whether `measure` is the name of a score of `regard evaluate`."""
 
 
 COLUMNS = (
-    Measured("parameters", "parameters", "Weights that are learned.", lambda v: f"{v:,.0f}", spread=False),
-    Measured("steps", "steps", "Steps of training.", lambda v: f"{v:,.0f}", spread=False),
-    Measured("best_step", "best at", "The step that validated best.", lambda v: f"{v:,.0f}"),
+    Measured("parameters", "parameters", "Trainable parameters.", lambda v: f"{v:,.0f}", spread=False),
+    Measured("steps", "steps", "Training steps.", lambda v: f"{v:,.0f}", spread=False),
+    Measured("best_step", "best at", "Step with the best validation score.", lambda v: f"{v:,.0f}"),
     Measured(
-        "tokens_per_second", "tokens/s", "Target tokens a second while training.", lambda v: f"{v:,.0f}", "high", False
+        "tokens_per_second", "tokens/s", "Target tokens per second in training.", lambda v: f"{v:,.0f}", "high", False
     ),
-    Measured("seconds", "train time", "Training, its validations included.", duration, "low", False),
+    Measured("seconds", "train time", "Training time, including validation.", duration, "low", False),
     Measured("loss", "loss", "Cross-entropy per target token of the test set, in nats.", lambda v: f"{v:.3f}", "low"),
-    Measured("bleu", "BLEU", "Cased BLEU, tokenised by 13a.", lambda v: f"{v:.2f}", "high"),
+    Measured("bleu", "BLEU", "Cased BLEU with 13a tokenisation.", lambda v: f"{v:.2f}", "high"),
     Measured("difference", "Δ", "Difference in BLEU from the baseline.", lambda v: f"{v:+.2f}".replace("-", "−")),
-    Measured("p", "p", "Paired bootstrap, against the baseline.", lambda v: f"{v:.3f}", spread=False),
+    Measured("p", "p", "Paired bootstrap test against the baseline.", lambda v: f"{v:.3f}", spread=False),
     Measured("chrf", "chrF", "Character n-gram F-score.", lambda v: f"{v:.2f}", "high"),
     Measured("aer", "AER", "Alignment error rate, against gold alignments.", lambda v: f"{v:.3f}", "low"),
     Measured(
-        "sentences_per_second", "sent/s", "Test sentences translated a second.", lambda v: f"{v:,.1f}", "high", False
+        "sentences_per_second", "sent/s", "Test sentences translated per second.", lambda v: f"{v:,.1f}", "high", False
     ),
 )
-"""The main table, where texts are read."""
+"""The columns of the main table for text tasks."""
 _BY_NAME = {column.measure: column for column in COLUMNS}
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
-    """Return the columns of the main table; where pictures are read, they are the scores that there are."""
+    """Return the columns of the main table; for picture tasks, they are the scores of the task."""
     scores = {name: score for row in rows for name, score in row.scores.items()}
     if not scores:
         return COLUMNS
     main, *others = (_scored(name, score) for name, score in scores.items())
     unit = next((run.unit for row in rows for run in row.finished), "tokens")
-    about = f"{unit.capitalize()} a second while training."
+    about = f"{unit.capitalize()} per second in training."
     return (
         *(_BY_NAME[name] for name in ("parameters", "steps", "best_step")),
         replace(_BY_NAME["tokens_per_second"], title=f"{unit}/s trained", about=about),
@@ -68,7 +68,7 @@ def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
         replace(_BY_NAME["difference"], about=f"Difference in {main.title} from the baseline."),
         _BY_NAME["p"],
         *others,
-        replace(_BY_NAME["sentences_per_second"], title="pictures/s", about="Test pictures a second."),
+        replace(_BY_NAME["sentences_per_second"], title="pictures/s", about="Test pictures per second."),
     )
 
 
@@ -82,7 +82,7 @@ def _stat(column: Measured, row: Row) -> Stat | None:
 
 
 def main_table(rows: Sequence[Row]) -> Table:
-    """One line for each variant: what it costs and how good it is."""
+    """Return the main table: one row per variant with its costs and scores."""
     shown = [column for column in columns_of(rows) if any(_stat(column, row) for row in rows)]
     if not any(_best_before_the_end(run) for row in rows for run in row.finished):
         shown = [column for column in shown if column.measure != "best_step"]
@@ -102,20 +102,20 @@ def main_table(rows: Sequence[Row]) -> Table:
 
 
 def _best_before_the_end(run: Run) -> bool:
-    """Say whether another step than the last validated best."""
+    """Return whether the best validation score was before the last step."""
     result = run.record.result or {}
     return result.get("best_step") not in (None, result.get("steps"))
 
 
 def why_failed(row: Row) -> str:
-    """Say in one line which runs failed, and why."""
+    """Return in one line which runs failed, and why."""
     many = len(row.runs) > 1
     return "; ".join((f"{run.place.name} " if many else "") + _why(run.record) for run in row.failed)
 
 
 def _why(record: Record) -> str:
-    stopped = record.state == INTERRUPTED  # somebody stopped this process alone
-    return "was stopped: the same command goes on with it" if stopped else f"failed: {record.reason}"
+    stopped = record.state == INTERRUPTED  # this process alone was stopped
+    return "was stopped: run the same command again to continue it" if stopped else f"failed: {record.reason}"
 
 
 def _cell(column: Measured, row: Row, best: float | None) -> Cell:
@@ -132,7 +132,7 @@ def _cell(column: Measured, row: Row, best: float | None) -> Cell:
 
 
 def _margin(column: Measured, row: Row, stat: Stat) -> float | None:
-    """Return the spread over seeds; of a single run the bootstrap's interval, which the main score alone has."""
+    """Return the standard deviation over seeds; for a single run, the bootstrap interval of the main score."""
     if not column.spread:
         return None
     if stat.spread is not None:
@@ -149,9 +149,9 @@ def _significance(stat: Stat) -> str:
 
 
 def _best(column: Measured, rows: Sequence[Row]) -> float | None:
-    """Return the best number of a column, where there is a choice."""
+    """Return the best value of a column; None if all are shown alike."""
     if column.measure == "loss":
-        # A language model is not told the source: its loss says nothing beside that of a translator.
+        # A language model does not see the source: its loss is not comparable with a translator's.
         rows = [row for row in rows if _reads(row)] or rows
     means = [stat.mean for row in rows if (stat := _stat(column, row))]
     if not column.good or len(set(map(column.show, means))) < 2:
@@ -164,7 +164,7 @@ def _reads(row: Row) -> bool:
 
 
 def length_table(rows: Sequence[Row]) -> Table | None:
-    """BLEU by the length of the source; None where there are no translations."""
+    """Return the table of BLEU by source length; None if there are no translations."""
     found = {row.variant: row.by_length() for row in rows}
     counts = {label: count for bins in found.values() for label, (count, _) in bins.items()}
     if not counts:
@@ -184,7 +184,7 @@ def length_table(rows: Sequence[Row]) -> Table | None:
 
 
 def score_table(rows: Sequence[Row]) -> Table:
-    """Every score that `regard evaluate` gives, and what made it."""
+    """Return the table of all scores of `regard evaluate`, with how each is computed."""
     made: dict[str, dict[str, Any]] = {}
     for row in rows:
         for run in row.finished:
@@ -198,7 +198,7 @@ def score_table(rows: Sequence[Row]) -> Table:
         stats = [row.score(name) for row in rows if row.finished]
         cells = [Cell(NONE) if stat is None else Cell(_with_spread(stat, digits), stat.mean) for stat in stats]
         lines.append((Cell(name), *cells, Cell(score["made_by"])))
-    return Table((*columns, Column("made by", numbers=False)), tuple(lines))
+    return Table((*columns, Column("computed by", numbers=False)), tuple(lines))
 
 
 def _with_spread(stat: Stat, digits: int) -> str:
@@ -207,7 +207,7 @@ def _with_spread(stat: Stat, digits: int) -> str:
 
 
 def run_table(rows: Sequence[Row]) -> Table:
-    """One line for each training, where variants have several."""
+    """Return the table of runs, for variants with several seeds."""
     measures = [
         column
         for column in columns_of(rows)
@@ -227,14 +227,14 @@ _OF_RUNS = ("tokens_per_second", "seconds", "loss", "bleu", "difference", "p", "
 
 
 def settings_table(rows: Sequence[Row]) -> Table | None:
-    """The settings in which the variants differ; None where they differ in nothing."""
+    """Return the table of settings in which the variants differ; None if there are none."""
     every = {row.variant: dict(_flat(to_dict(row.runs[0].record.job.config))) for row in rows}
     names = list(dict.fromkeys(name for settings in every.values() for name in settings))
     lines = []
     for name in names:
         values = [settings.get(name) for settings in every.values()]
         there = {_shown(value) for value in values if value is not None}
-        # A group that a variant has not (attention) is told; what is in it only where those who have it differ.
+        # Show a group that a variant lacks (attention); show settings in it only if variants that have it differ.
         group = any(other.startswith(f"{name}.") for other in names)
         if (len(there) > 1 or group) and name != "preset":
             lines.append((Cell(name), *(Cell(_shown(value)) for value in values)))
@@ -261,7 +261,7 @@ def _shown(value: Any) -> str:
 
 
 def budget_of(run: Run) -> tuple[Any, ...]:
-    """Return what a training was given: two are on a par only where this is the same."""
+    """Return the budget of a run as a key to compare by."""
     settings = run.record.job.config.training
     batch = settings.batch_tokens * settings.accumulate
     return run.record.job.minutes, settings.steps, settings.epochs, settings.patience, batch

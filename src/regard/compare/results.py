@@ -1,4 +1,4 @@
-"""All that a report is made of."""
+"""The results of a comparison, from which the report is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,34 +9,34 @@ from regard.compare.variants import HeldOut
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report is made of."""
+    """The results of a comparison, from which the report is written."""
 
     rows: tuple[Row, ...]
     test: HeldOut
     test_name: str
     sentences: tuple[str, ...]
     signature: str
-    """sacreBLEU's, of the paired test; nothing where there was none."""
+    """sacreBLEU's signature of the paired test; empty if there was none."""
     references: Mapping[str, str] = field(default_factory=dict)
-    """The right translations of the sentences that the test corpus has."""
+    """References of the example sentences that are in the test corpus."""
     command: str = ""
 
     @property
     def baseline(self) -> Row:
-        """What the others are measured against."""
+        """The variant that the others are compared with."""
         return next(row for row in self.rows if row.baseline)
 
     @property
     def pictured(self) -> bool:
-        """Whether pictures were read."""
+        """Whether the models read pictures."""
         return any(row.scores for row in self.rows)
 
     @property
     def main(self) -> str:
-        """The name of the score that variants are measured by."""
+        """The name of the main score."""
         return next((next(iter(row.scores)) for row in self.rows if row.scores), "BLEU")
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds of the first variant's runs; those of the others are the same."""
+        """The seeds, which are the same for all variants."""
         return [run.record.job.config.seed for run in self.rows[0].runs]

@@ -1,4 +1,4 @@
-"""The numbers of a comparison: those of every run, and what they come to for a variant."""
+"""The measurements of every run, and their mean and spread for each variant."""
 
 import math
 import statistics
@@ -11,12 +11,12 @@ from regard.compare.significance import Tested
 from regard.compare.training_run import FINISHED, Place, Record
 
 _SPEED = "_per_second"
-"""How what lines of metrics.jsonl call a speed ends."""
+"""The suffix of speeds in metrics.jsonl."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One job, as far as it came."""
+    """One training run with its results so far."""
 
     place: Place
     record: Record
@@ -24,7 +24,7 @@ class Run:
     """The lines of metrics.jsonl."""
     evaluation: Evaluation | None
     tested: Tested | None = None
-    """None where there are no translations, or no baseline of the same seed."""
+    """None if there are no translations, or no baseline run of the same seed."""
 
     @property
     def finished(self) -> bool:
@@ -33,13 +33,13 @@ class Run:
 
     @property
     def unit(self) -> str:
-        """What the speed of training counts: tokens, or pictures."""
+        """The unit of the training speed: tokens, or pictures."""
         names = (name for line in self.metrics for name in line if name.endswith(_SPEED) and name != f"steps{_SPEED}")
         return next(names, f"tokens{_SPEED}").removesuffix(_SPEED)
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Return the median speed of training, in target tokens or in what is counted instead, validations left out."""
+        """Return the median training speed without validation, in target tokens or the task's own unit."""
         name = f"{self.unit}{_SPEED}"
         found = [float(line[name]) for line in self.metrics if line.get(name)]
         return statistics.median(found) if found else None
@@ -47,7 +47,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Stat:
-    """One number of each run of a variant."""
+    """One measurement over the runs of a variant."""
 
     values: tuple[float, ...]
 
@@ -58,7 +58,7 @@ class Stat:
 
     @property
     def spread(self) -> float | None:
-        """Return the standard deviation (of a sample: n - 1); None of a single run."""
+        """Return the sample standard deviation (n - 1); None for a single run."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
@@ -87,7 +87,7 @@ MEASURES: dict[str, Callable[[Run], float | None]] = {
     "exact_match": _score("exact match"),
     "sentences_per_second": lambda run: None if run.evaluation is None else run.evaluation.sentences_per_second,
 }
-"""What is measured of a run."""
+"""All measurements of a run."""
 
 
 @dataclass(frozen=True)
@@ -100,22 +100,22 @@ class Row:
 
     @property
     def finished(self) -> tuple[Run, ...]:
-        """The runs that can be spoken of."""
+        """The finished runs."""
         return tuple(run for run in self.runs if run.finished)
 
     @property
     def failed(self) -> tuple[Run, ...]:
-        """The others."""
+        """The runs that did not finish."""
         return tuple(run for run in self.runs if not run.finished)
 
     def stat(self, measure: str) -> Stat | None:
-        """Return one of the `MEASURES` of all finished runs; None where none has it."""
+        """Return one of the `MEASURES` over all finished runs; None if none has it."""
         found = [MEASURES[measure](run) for run in self.finished]
         values = tuple(float(value) for value in found if value is not None and math.isfinite(value))
         return Stat(values) if values else None
 
     def score(self, name: str) -> Stat | None:
-        """Return one of the scores of `regard evaluate` by its name."""
+        """Return a score of `regard evaluate` over all finished runs, by name."""
         values = [_score(name)(run) for run in self.finished]
         return (
             Stat(tuple(value for value in values if value is not None)) if any(v is not None for v in values) else None
@@ -123,12 +123,12 @@ class Row:
 
     @property
     def scores(self) -> dict[str, dict[str, Any]]:
-        """The scores of `regard evaluate` over all that there is, the main one first; of pictures alone."""
+        """For picture tasks, the scores of `regard evaluate` over the whole corpus, main score first; else empty."""
         found = [run.evaluation for run in self.finished if run.evaluation and run.evaluation.unit != "sentences"]
         return found[0].of_all if found else {}
 
     def by_length(self) -> dict[str, tuple[int, float]]:
-        """Return for each range of source lengths the sentences it has and their BLEU, the mean of all runs."""
+        """Return the number of sentences and the BLEU, averaged over runs, for each range of source lengths."""
         found: dict[str, list[float]] = {}
         counts: dict[str, int] = {}
         for run in self.finished:
@@ -143,7 +143,7 @@ class Row:
 
 
 def to_json(row: Row) -> dict[str, Any]:
-    """Return all numbers of a variant as plain dicts and lists."""
+    """Return all measurements of a variant as plain dicts and lists."""
     means = {}
     for name in MEASURES:
         stat = row.stat(name)

@@ -1,4 +1,4 @@
-"""What all variants of a comparison are scored on: what is right there, and what of it is shown."""
+"""The test data of a comparison: the references, and the examples to show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from regard.task import task_of
 
 @dataclass(frozen=True)
 class Subject:
-    """A test corpus, as far as a report speaks of it."""
+    """The parts of a test corpus that a report needs."""
 
     name: str
     references: References
-    """What is right of every line or picture; none where nothing is written."""
+    """The references of every line or picture; empty for tasks that write no text."""
     examples: tuple[str, ...]
-    """What is shown: sentences, or the numbers of pictures."""
+    """The examples to show: sentences, or the numbers of pictures."""
     right: Mapping[str, str]
-    """What is right of these, where that is known; by what they are called."""
+    """The references of the examples, if known, by sentence or picture name."""
 
 
 def find_subject(test: HeldOut, config: Config, terms: Terms) -> Subject:
-    """Open what is scored on, as the first variant reads it."""
+    """Open the test data in the form that the first variant reads."""
     subject: Subject = task_of(config.model).subject(test, config, terms)
     return subject

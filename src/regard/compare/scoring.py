@@ -1,4 +1,4 @@
-"""Scoring a trained model on the common test corpus, once: `evaluation.json` in its folder keeps what was found."""
+"""Score a trained model on the common test corpus, once: the result is kept as `evaluation.json` in its folder."""
 
 import importlib.metadata
 import json
@@ -25,80 +25,80 @@ FILE = "evaluation.json"
 
 @dataclass(frozen=True)
 class Example:
-    """What a model made of one sentence or picture that is shown."""
+    """A model's output for one of the examples shown."""
 
     source: str
     text: str
     trace: AttentionTrace | ImageTrace | None
-    """Where it looked, with layers and heads averaged to one; None where that cannot be shown."""
+    """The attention, averaged over layers and heads; None if it cannot be shown."""
     about: str = ""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is known about a trained model on the test corpus."""
+    """The evaluation of a trained model on the test corpus."""
 
     parameters: int
     vocabulary: str
-    """What the target tokens are; losses can be compared only where it is the same."""
+    """A description of the target vocabulary; losses are comparable only if it is the same."""
     tokenizers: str
-    """What decides which tokens a text becomes."""
+    """A checksum of the tokenizers."""
     scores: dict[str, dict[str, Any]]
-    """By name, as `regard.evaluation.report.Score` has them; a language model has only its perplexity."""
+    """The fields of `regard.evaluation.report.Score` by name; a language model has only its perplexity."""
     by_length: tuple[dict[str, Any], ...]
     search: str
     sentences: int
     seconds: float
-    """Time that the translations took."""
+    """Time taken by decoding; 0 if not measured."""
     translations: tuple[str, ...]
     looks: tuple[Example, ...]
     unit: str = "sentences"
-    """What `sentences` counts."""
+    """The unit of `sentences`."""
 
     @property
     def main(self) -> str:
-        """The name of the score that variants are measured against each other by: BLEU, or the first of pictures'."""
+        """The name of the score that variants are compared by: BLEU, or the first score of a picture task."""
         return next(iter(self.scores), "") if self.unit != "sentences" else "BLEU"
 
     @property
     def of_all(self) -> dict[str, dict[str, Any]]:
-        """The scores over all that there is, and not over a class or another part of it."""
+        """The scores over the whole corpus, without those of a class or another part."""
         return {name: score for name, score in self.scores.items() if not score.get("partial")}
 
     def value(self, name: str) -> float | None:
-        """Return a score's number, if there is one."""
+        """Return the value of a score; None if there is no such score."""
         found = self.scores.get(name, {}).get("value")
         return None if found is None else float(found)
 
     @property
     def loss(self) -> float | None:
-        """Return the loss per token in nats, of which the perplexity is the exponential."""
+        """Return the loss per token in nats: the logarithm of the perplexity."""
         found = self.value("perplexity")
         return None if found is None else math.log(found)
 
     @property
     def sentences_per_second(self) -> float | None:
-        """Return the speed of translating, or of reading pictures."""
+        """Return the decoding speed in sentences or pictures per second."""
         return self.sentences / self.seconds if self.seconds else None
 
 
 @dataclass(frozen=True)
 class Tested:
-    """What a task found out about a model on the test corpus."""
+    """A task's evaluation of a model on the test corpus."""
 
     report: Report
     seconds: float
-    """Time that the model took, without that of making its input ready; 0 where that cannot be told."""
+    """Inference time, without preparing the input; 0 if not measured."""
     model: nn.Module
     vocabulary: str
-    """How much it knows by number, in words."""
+    """A description of the vocabulary, such as `bpe, 2,000 entries`."""
     known_by: str
-    """What changes where its vocabulary is another."""
+    """An identifier of the vocabulary, to tell whether two models share it."""
     examples: list[Example]
 
 
 def score(folder: Path, job: Job) -> Evaluation:
-    """Score a model, or return what was found when this was done before."""
+    """Score a model, or return its stored evaluation."""
     known = read(folder, job)
     if known is not None:
         return known
@@ -125,7 +125,7 @@ def _plain(example: Example) -> dict[str, Any]:
 
 
 def read(folder: Path, job: Job) -> Evaluation | None:
-    """Return what an earlier scoring of the same weights on the same terms has found; None where there was none."""
+    """Return the stored evaluation of the same weights under the same conditions; None if there is none."""
     try:
         record = json.loads((folder / FILE).read_bytes())
         if record["format"] != FORMAT or record["key"] != _key(folder, job):
@@ -156,7 +156,7 @@ def read(folder: Path, job: Job) -> Evaluation | None:
 
 
 def scored(folder: Path) -> str:
-    """Return the digest of the weights that were scored last, in any format; nothing where none were."""
+    """Return the digest of the weights that were scored last, in any format version; empty if none were."""
     try:
         return str(json.loads((folder / FILE).read_bytes())["key"]["weights"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -168,12 +168,12 @@ def _trace(record: dict[str, Any]) -> AttentionTrace | ImageTrace:
 
 
 def search_options(folder: Path, job: Job) -> DecodingConfig:
-    """Return how to search: as the job's settings say, with as long an output as the training corpus called for."""
+    """Return a job's decoding settings, with the maximum length that its training corpus needed."""
     return as_trained(job.config, open_folder(folder))
 
 
 def as_trained(wanted: Config, trained: Config) -> DecodingConfig:
-    """Return how a model is to search that has been trained: by what is wanted now, and as long as its corpus asks."""
+    """Return the wanted decoding settings, with the maximum length raised as in training."""
     own, then = wanted.decoding, trained.decoding
     ratio = max(own.max_ratio, then.max_ratio)
     if wanted.model.image is None or not own.max_length:
@@ -182,7 +182,7 @@ def as_trained(wanted: Config, trained: Config) -> DecodingConfig:
 
 
 def _key(folder: Path, job: Job) -> dict[str, Any]:
-    """Return all that decides what a scoring finds."""
+    """Return everything that determines the result of an evaluation, as a cache key."""
     return {
         "weights": digest(folder / WEIGHTS),
         "test": task_of(job.config.model).open_test(job.test, open_folder(folder)).identity(),

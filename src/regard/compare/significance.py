@@ -1,8 +1,8 @@
-"""Whether one system is better than another, or was only lucky with its test sentences.
+"""Statistical significance of a difference between two systems.
 
-Paired bootstrap resampling (Koehn 2004, section 4) by sacreBLEU: the test sentences are drawn anew, with replacement,
-a thousand times, the same ones for both systems. p estimates how often two equally good systems would differ by more
-than these two do. The seed is sacreBLEU's (12345, or the environment's SACREBLEU_SEED), and its signature says so.
+Paired bootstrap resampling (Koehn 2004, section 4) by sacreBLEU: the test sentences are resampled with replacement a
+thousand times, the same for both systems. p estimates how often two equally good systems would differ by more than
+these two do. The seed is sacreBLEU's (12345, or SACREBLEU_SEED of the environment) and is part of its signature.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,23 @@ from regard.evaluation.bleu_chrf import References
 
 SAMPLES = 1000
 LEVEL = 0.05
-"""Below this p a difference is called significant."""
+"""The significance level: a difference with a smaller p is significant."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A system's BLEU, or another score of pictures, and how it stands to the baseline's."""
+    """A system's BLEU, or main score of a picture task, compared with the baseline's."""
 
     bleu: float
     interval: float | None
-    """Half the width of the 95 % interval that the resampled scores fall into; None where nothing was resampled."""
+    """Half the width of the 95 % confidence interval of the resampled scores; None if nothing was resampled."""
     difference: float | None
     """From the baseline; None for the baseline itself."""
     p: float | None
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is more than luck with the sentences."""
+        """Whether the difference is significant."""
         return self.p is not None and self.p < LEVEL
 
 
@@ -41,8 +41,8 @@ def paired_bootstrap(
 ) -> tuple[dict[str, Tested], str]:
     """Test the cased BLEU (13a) of each system against the baseline's, on the same lines; also return the signature.
 
-    Where a line has several references it is a picture's: BLEU is then of words that white space separates.
-    Differs from sacreBLEU in one case: a system that scores exactly what the baseline does has p = 1, not 1/1001.
+    Lines with several references are of captions, whose words are split at white space instead. Differs from sacreBLEU
+    in one case: a system with exactly the baseline's score has p = 1, not 1/1001.
     """
     ordered: list[tuple[str, Sequence[str]]] = [(baseline, list(systems[baseline]))]
     ordered += [(name, list(lines)) for name, lines in systems.items() if name != baseline]

@@ -1,6 +1,6 @@
-"""One training of a comparison: what it is to do, and on disk what became of it.
+"""One training run of a comparison: the job, and the record of its state on disk.
 
-A comparison's folder holds `runs/NAME.json`, this record, beside the model folder `models/NAME`.
+A comparison's folder holds the record as `runs/NAME.json` and the model folder as `models/NAME`.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class Job:
     """One variant with one seed."""
 
     name: str
-    """The variant's name, and `-seed1` where the seeds were given."""
+    """The variant's name, with `-seed1` added if seeds were given."""
     variant: str
     config: Config
     minutes: float
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a job so far."""
+    """The state of a job."""
 
     job: Job
     state: str = WAITING
@@ -51,17 +51,17 @@ class Record:
     reason: str = ""
     """Why it failed, in one line."""
     steps: int = 0
-    """How many steps its minutes were found to be worth; 0 before that, and where no minutes were given."""
+    """The steps that fit in its minutes; 0 before they are measured, and for a budget not in minutes."""
     result: Mapping[str, Any] | None = None
-    """How the training ended: `regard.training.train_model.Result` without its folder."""
+    """The result of training: `regard.training.train_model.Result` without its folder."""
     machine: Mapping[str, str] | None = None
-    """What it was trained on."""
+    """The machine it was trained on."""
     contents: Mapping[str, str] = field(default_factory=dict)
-    """What the files held when the training began, as digests by name; none before that."""
+    """Digests of the data files by name, taken when training starts; empty before."""
     weights: str = ""
-    """A digest of the weights that the training ended with; none before that."""
+    """A digest of the trained weights; empty before training ends."""
     at_once: int = 1
-    """How many jobs were done at a time when it was trained: they slow each other down."""
+    """The number of jobs that ran in parallel when it was trained; they slow each other down."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists."""
@@ -72,10 +72,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the parts of one job are."""
+    """The files of one job."""
 
     folder: Path
-    """The comparison's."""
+    """The comparison's folder."""
     name: str
 
     @property
@@ -85,27 +85,27 @@ class Place:
 
     @property
     def file(self) -> Path:
-        """The record."""
+        """The record's file."""
         return self.folder / RUNS / f"{self.name}.json"
 
     @property
     def log(self) -> Path:
-        """What the process said, or the traceback it ended with."""
+        """The output of the worker process, or its traceback."""
         return self.folder / LOGS / f"{self.name}.log"
 
     @property
     def trial(self) -> Path:
-        """A model folder that is thrown away."""
+        """A temporary model folder for the speed trial."""
         return self.folder / MODELS / f".trial-{self.name}"
 
     def write(self, record: Record) -> Record:
-        """Put down what became of the job."""
+        """Write the record and return it."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file, json.dumps(record.to_json(), ensure_ascii=False, indent=1).encode() + b"\n")
         return record
 
     def read(self) -> Record | None:
-        """Read the record; None where there is none."""
+        """Read the record; None if there is none."""
         try:
             plain = json.loads(self.file.read_bytes())
             if plain.pop("format") != FORMAT:
@@ -119,13 +119,13 @@ class Place:
             return None
         except (OSError, ValueError, KeyError, TypeError):
             raise TrainingError(
-                f"{self.file} cannot be read: it is no record of a comparison, or one of another release. "
-                f"Remove it, and {self.model}, to train anew."
+                f"{self.file} cannot be read: it is not a record of a comparison, or was written by another release. "
+                f"Delete it and {self.model} to train again."
             ) from None
 
 
 def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentences: tuple[str, ...]) -> list[Job]:
-    """Give every variant every seed; those of one seed stand together, so that all variants come to be seen soon."""
+    """Return a job for each variant and seed, ordered by seed, so that all variants have a result early."""
     if not terms.seeds:
         return [Job(one.name, one.name, one.config, terms.minutes, test, sentences) for one in variants]
     return [
@@ -136,9 +136,9 @@ def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentence
 
 
 def contents_of(data: DataConfig) -> dict[str, str]:
-    """Return a digest of each file that is learnt from or validated by: its name may come to hold something else.
+    """Return a digest of each training and validation file, to notice later changes.
 
-    Embedded corpora are no files, and of a folder of images only the captions are read here.
+    Embedded corpora have no files; for a folder of images, only the captions file is covered.
     """
     several = [parse_entry(entry).parts for entry in (*data.tagged, *data.valid_tagged)]
     several += [parse_mixed(entry).parts for entry in data.mixed]
@@ -155,9 +155,9 @@ def contents_of(data: DataConfig) -> dict[str, str]:
 
 
 def changes(old: Job, new: Job) -> list[str]:
-    """List the differences for which a training would have to be made anew, one `name: old → new` each.
+    """List the differences that need a new training run, each as `name: old → new`.
 
-    How translations are searched and where it runs change nothing in what was trained.
+    Decoding settings and the device do not affect the trained model.
     """
     harmless = ("decoding.", "training.device:")
     found = [line for line in differences(old.config, new.config) if not line.startswith(harmless)]
@@ -167,5 +167,5 @@ def changes(old: Job, new: Job) -> list[str]:
 
 
 def rewritten(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """List the files that hold something else than what a training learnt from, one line each."""
-    return [f"{name} holds something else now" for name in now if name in then and then[name] != now[name]]
+    """List the files that have changed since training, one line each."""
+    return [f"{name} has changed since" for name in now if name in then and then[name] != now[name]]

@@ -1,4 +1,4 @@
-"""What is to be compared: variants of a model, and the terms that are the same for all of them."""
+"""The request of a comparison: variants of a model, and the conditions that are the same for all of them."""
 
 import re
 import tomllib
@@ -25,19 +25,19 @@ from regard.training.time_budget import FOREVER
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 VALIDATIONS = 10
-"""How often a budget of steps is validated where `training.validate_every` is not set."""
+"""The number of validations in a budget of steps, if `training.validate_every` is not set."""
 MOST_SENTENCES = 50
-"""More can be given to nobody's eyes."""
+"""The maximum number of example sentences."""
 HANDFUL = 4
 SHOWN_WORDS = 20
-"""Test sentences with more words are not chosen to be shown."""
+"""Test sentences with more words are not chosen as examples."""
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the models to be compared: its name and all its settings, the data and the budget among them."""
+    """One of the models to compare: its name and all its settings, including data and budget."""
 
     name: str
     config: Config
@@ -45,20 +45,20 @@ class Variant:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is the same for all variants."""
+    """The conditions that are the same for all variants."""
 
     test: tuple[str, ...] = ()
-    """The corpus to be scored on, in any of its forms; none for what `find_test` finds."""
+    """The test corpus, in any form; empty for the default of `find_test`."""
     seeds: tuple[int, ...] = ()
-    """Train each variant once with each of these; none for the one seed in its settings."""
+    """Train each variant once per seed; empty for the one seed in its settings."""
     minutes: float = 0.0
-    """Time for the steps of each training, instead of the steps and epochs in its settings; 0 for those."""
+    """Training time per run, instead of the steps and epochs in its settings; 0 for those."""
     baseline: str = ""
-    """The variant that the others are measured against; none for the first that translates."""
+    """The variant that the others are compared with; empty for the first that is not a language model."""
     sentences: tuple[str, ...] = ()
-    """What to show the attention of; none for a handful of the test corpus."""
+    """Example sentences whose attention is shown; empty for a few of the test corpus."""
     test_tagged: tuple[str, ...] = ()
-    """Corpora to be scored on, each TAG=CORPUS, for variants whose training corpora have tags."""
+    """Test corpora, each as TAG=CORPUS, for variants whose training corpora have tags."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Entry:
     """A variant as a user writes it."""
 
     name: str = ""
-    """What to call it; none for its preset's name."""
+    """The variant's name; defaults to the preset's."""
     preset: str = ""
     config: str = ""
     """A config.toml, instead of a preset."""
     set: tuple[str, ...] = ()
-    """Settings of this variant alone, as NAME=VALUE; they go before those of all."""
+    """Settings of this variant, as NAME=VALUE; they take precedence over those of all variants."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Request:
     baseline: str = ""
     sentences: tuple[str, ...] = ()
     tagged: tuple[str, ...] = ()
-    """Several corpora instead of `data`, each TAG=CORPUS; so are the next two."""
+    """Several corpora instead of `data`, each as TAG=CORPUS; likewise the next two."""
     valid_tagged: tuple[str, ...] = ()
     test_tagged: tuple[str, ...] = ()
     mixed: tuple[str, ...] = ()
-    """Several corpora instead of `data`, each CORPUS or CORPUS*WEIGHT."""
+    """Several corpora instead of `data`, each as CORPUS or CORPUS*WEIGHT."""
 
 
 def read_request(path: Path) -> Request:
@@ -118,7 +118,7 @@ def read_request(path: Path) -> Request:
 
 
 def resolve(request: Request) -> tuple[list[Variant], Terms]:
-    """Turn what a user wrote into whole configurations: the preset, then data and budget, then what is set."""
+    """Resolve a request into full configurations: the preset, then data and budget, then individual settings."""
     if not request.variant:
         raise ConfigError("There is nothing to compare: give --presets, or --variants with a file that lists some.")
     _check_budget(request)
@@ -149,7 +149,7 @@ def resolve(request: Request) -> tuple[list[Variant], Terms]:
 
 
 def check(variants: Sequence[Variant], terms: Terms) -> None:
-    """Raise a ConfigError for what cannot be compared."""
+    """Raise an error for variants or conditions that do not allow a comparison."""
     names = [variant.name for variant in variants]
     if not names:
         raise ConfigError("There is nothing to compare: give at least one variant.")
@@ -162,40 +162,40 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
     for name in names:
         if not NAME.fullmatch(name):
             raise ConfigError(
-                f"The variant {name!r} cannot be a folder's name: use letters, digits and . _ + - (at most 64)."
+                f"The variant name {name!r} cannot be a folder name: use letters, digits and . _ + - (at most 64)."
             )
-    # Folders' names, on a disk that may not tell a from A.
+    # The names become folders, on a file system that may ignore case.
     if twice := [name for i, name in enumerate(names) if name.lower() in [n.lower() for n in names[:i]]]:
-        raise ConfigError(f"There are two variants {twice[0]!r}: give each a name of its own.")
+        raise ConfigError(f"There are two variants named {twice[0]!r}: give each its own name.")
     if terms.baseline and terms.baseline not in names:
         hint = did_you_mean(terms.baseline, names)
         raise ConfigError(f"The baseline {terms.baseline!r} is not among the variants ({', '.join(names)}).{hint}")
     if len(set(terms.seeds)) < len(terms.seeds):
-        raise ConfigError(f"A seed is there twice: {', '.join(map(str, terms.seeds))}.")
+        raise ConfigError(f"A seed is given twice: {', '.join(map(str, terms.seeds))}.")
     if not 0 <= terms.minutes < float("inf"):
         raise ConfigError(f"minutes is {terms.minutes}; it must be above 0, or 0 for no limit.")
     if len(terms.sentences) > MOST_SENTENCES:
-        raise DataError(f"There are {len(terms.sentences):,} sentences to show; at most {MOST_SENTENCES} can be.")
+        raise DataError(f"There are {len(terms.sentences):,} sentences to show; give at most {MOST_SENTENCES}.")
     if empty := [number for number, text in enumerate(terms.sentences, start=1) if not text.strip()]:
-        raise DataError(f"Sentence {empty[0]} of those to show is empty: there is nothing to look at.")
+        raise DataError(f"Sentence {empty[0]} of those to show is empty: leave it out.")
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The corpus that all are scored on."""
+    """The test corpus of a comparison."""
 
     parts: tuple[str, ...]
     split: str
-    """`test`, or `valid` where there is no other corpus to score on."""
+    """`test`, or `valid` if there is no test corpus."""
     tagged: bool = False
     """Whether the parts are several corpora with tags."""
 
     def open(self) -> Corpus:
-        """Open it. An embedded one is made from seed 1, whatever the seed of a training is."""
+        """Open the corpus. Embedded corpora use seed 1, whatever the training seed is."""
         return open_tagged(self.parts, self.split) if self.tagged else open_corpus(self.parts, self.split)
 
     def open_pictures(self, config: Config) -> Pictures:
-        """Open the pictures as a model of this configuration reads them; scenes are made from seed 1, too."""
+        """Open the pictures in the form that a model of this configuration reads; scenes also use seed 1."""
         assert config.model.image is not None
         size, plain = max(config.model.image.size, 1), config.data.plain_captions
         needed = needed_by(config.model)
@@ -203,10 +203,10 @@ class HeldOut:
 
 
 def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
-    """Find the corpus to score on: the one given, an embedded corpus's own, or that of the validation."""
+    """Return the test corpus: the one given, an embedded corpus's test part, or the validation corpus."""
     data = [variant.config.data for variant in variants]
     if len({bool(one.tagged) for one in data}) > 1:
-        raise DataError("Some variants are told by tags what to write, others are not: compare those that are alike.")
+        raise DataError("Some variants are trained with tags (data.tagged), others without: compare only one kind.")
     if data[0].tagged:
         return _find_tagged(data, terms)
     if terms.test_tagged:
@@ -228,7 +228,7 @@ def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
 
 
 def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> HeldOut:
-    """Find the corpora with tags to score on, as those without are found."""
+    """Return the tagged test corpora, by the same rules."""
     if terms.test:
         raise DataError("The test corpus has no tags, but data.tagged has: give --test-tagged instead.")
     trained = [entry for one in data for entry in one.tagged]
@@ -249,18 +249,18 @@ def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> HeldOut:
 
 
 def choose_sentences(pairs: Iterable[Pair], count: int = HANDFUL) -> tuple[str, ...]:
-    """Choose sources of the test corpus to be shown: of different lengths, none too long to be looked at."""
+    """Choose example sentences from the test corpus: of different lengths, none too long to display."""
     every = list(dict.fromkeys(pair.source for pair in pairs if pair.source.strip()))
     short = [text for text in every if len(text.split()) <= SHOWN_WORDS] or every
     ranked = sorted(short, key=lambda text: (len(text.split()), len(text)))
-    # From the middle of each of so many equal parts: neither the shortest nor the longest there is.
+    # The middle of each of `count` equal parts of the ranking: neither the shortest nor the longest.
     places = [] if not ranked else [int(len(ranked) * (number + 0.5) / count) for number in range(count)]
     return tuple(dict.fromkeys(ranked[place] for place in places))
 
 
 def choose_pictures(pictures: Pictures, count: int = HANDFUL) -> tuple[str, ...]:
-    """Choose pictures of the test corpus to be shown, as their numbers: some from every part of it that can be seen."""
-    # Beside each the next: of scenes every other one has combinations that training never saw.
+    """Choose example pictures spread over the test corpus, as numbers; only those that can be displayed."""
+    # Alternate even and odd numbers: every other scene has held-out combinations.
     every = range(len(pictures))
     visible = every if "image" in pictures.has else [index for index in every if pictures.shown(index) is not None]
     places = [min(len(visible) * number // count + number % 2, len(visible) - 1) for number in range(count)]
@@ -277,7 +277,7 @@ def _check_budget(request: Request) -> None:
 
 
 def _on_terms(config: Config, request: Request) -> Config:
-    """Give a configuration the common data and budget. A budget is spent whole: nothing stops before its end."""
+    """Set the common data and budget in a configuration. With a budget, early stopping is off."""
     named = {
         "valid": request.valid,
         "tagged": request.tagged,
@@ -300,7 +300,7 @@ def _on_terms(config: Config, request: Request) -> Config:
 
 
 def _parse(kind: type[K], values: Mapping[str, Any], where: str) -> K:
-    """Make a dataclass of a TOML table; a single text may stand for a list of one."""
+    """Make a dataclass from a TOML table; a single string is accepted for a list of one."""
     hints = {name: hint for name, hint in typing.get_type_hints(kind).items() if name != "variant"}
     at = f"{where}: " if where else ""
     given: dict[str, Any] = {}
@@ -329,7 +329,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 def presets_in(text: str) -> Iterator[Entry]:
-    """Read `a,b,c` as three presets, each under its own name."""
+    """Parse `a,b,c` as three presets, each a variant under its own name."""
     for name in text.split(","):
         if not name.strip():
             raise ConfigError(f"--presets wants names separated by commas, got {text!r}.")
@@ -338,7 +338,7 @@ def presets_in(text: str) -> Iterator[Entry]:
 
 
 def merged(request: Request, given: Mapping[str, Any]) -> Request:
-    """Let the command line go before the file, also before what that says of one variant; settings add up."""
+    """Override the file by the command line, including its settings of single variants; `set` options accumulate."""
     chosen = {name: value for name, value in given.items() if value not in (None, (), "")}
     if {"steps", "epochs", "minutes"} & chosen.keys():
         entries = tuple(replace(entry, set=_without_budget(entry.set)) for entry in request.variant)

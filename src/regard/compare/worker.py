@@ -1,6 +1,6 @@
-"""Doing one training of a comparison: train it or resume it, score it, and write its record.
+"""Run one job of a comparison: train or resume the model, score it, and write its record.
 
-`python -m regard.compare.worker FOLDER NAME` does so in a process of its own. Exit codes: 0 finished, 1 failed, 130
+`python -m regard.compare.worker FOLDER NAME` runs it as a worker process. Exit codes: 0 finished, 1 failed, 130
 interrupted.
 """
 
@@ -30,13 +30,13 @@ from regard.training.time_budget import FOREVER
 from regard.viz.metric_curves import read_metrics
 
 TRIAL, WINDOW = 40, 10
-"""Steps of the trial that measures the speed, and steps over which it is measured; the first of these do not count."""
+"""Steps of the trial that measures the speed, and steps per measurement; the first measurement is discarded."""
 
 Say = Callable[[str], None]
 
 
 def work(place: Place, say: Say, reporter: Reporter | None = None) -> Record:
-    """Do what is left of a job whose record is there. What goes wrong is put down and not raised."""
+    """Do what is left of a recorded job. Errors are written to the record, not raised."""
     record = place.read()
     assert record is not None
     try:
@@ -58,9 +58,9 @@ def work(place: Place, say: Say, reporter: Reporter | None = None) -> Record:
 
 
 def reason_of(error: Exception) -> str:
-    """Say in one line what went wrong."""
+    """Return an error's reason in one line."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
-        return "out of memory: take a smaller model or training.batch_tokens"
+        return "out of memory: use a smaller model or training.batch_tokens"
     said = " ".join(str(error).split())
     return said if isinstance(error, RegardError) else f"{type(error).__name__}: {said}".strip(": ")
 
@@ -73,7 +73,7 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
             record = place.write(replace(record, steps=steps))
         config = with_steps(config, record.steps)
     begun = (place.model / CONFIG).is_file()
-    if begun:  # what its corpus called for then goes on to hold
+    if begun:  # keep the decoding lengths that were fitted to the corpus when the run started
         config = replace(config, decoding=as_trained(config, read_toml(place.model / CONFIG)))
     else:
         record = place.write(replace(record, contents=contents_of(config.data)))
@@ -88,18 +88,18 @@ def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) ->
 
 
 def with_steps(config: Config, steps: int) -> Config:
-    """Let a number of steps be the budget."""
+    """Return the configuration with a budget of `steps`."""
     every = config.training.validate_every or max(1, steps // VALIDATIONS)
     settings = replace(config.training, steps=steps, epochs=FOREVER, validate_every=every)
     return replace(config, training=settings)
 
 
 def steps_in(job: Job, folder: Path, say: Say) -> int:
-    """Find how many steps a job's minutes are worth, by a short trial that is then thrown away.
+    """Return how many steps fit in a job's minutes, measured by a short trial run that is then deleted.
 
-    A plan in steps is what a schedule that ends at zero needs, and what a resumed run can keep to.
+    A budget in steps is needed by a schedule that decays to zero, and stays the same in a resumed run.
     """
-    say(f"Measuring how many steps of {job.name} are made in {job.minutes:g} min")
+    say(f"Measuring how many steps of {job.name} fit in {job.minutes:g} min")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -117,14 +117,14 @@ def steps_in(job: Job, folder: Path, say: Say) -> int:
         raise TrainingError(
             f"The speed of {job.name} could not be measured: give a budget of steps instead of minutes."
         )
-    mean = len(speeds) / sum(1 / speed for speed in speeds)  # all windows are of as many steps
+    mean = len(speeds) / sum(1 / speed for speed in speeds)  # harmonic mean: all windows have the same number of steps
     steps = max(1, round(job.minutes * 60 * mean))
     say(f"{job.name}: {mean:.3g} steps/s, so {steps:,} steps in {duration(job.minutes * 60)}")
     return steps
 
 
 def _two_pairs(config: Config, path: Path) -> tuple[str, ...]:
-    """Put two validation pairs into a file where that can be: the trial is to measure steps, not validations."""
+    """Return a validation corpus of two pairs, if possible: the trial measures training speed, not validation."""
     if config.model.image is not None:
         return (f"{EMBEDDED}:valid:2",) if config.data.train[0].startswith(EMBEDDED) else config.data.valid
     corpus = None if config.data.tagged else open_data(config.data, "valid", config.seed)
@@ -138,7 +138,7 @@ def _two_pairs(config: Config, path: Path) -> tuple[str, ...]:
 
 
 def main(folder: str, name: str) -> int:
-    """Do the job and return the exit code."""
+    """Run the job and return the exit code."""
     try:
         record = work(Place(Path(folder), name), lambda text: print(text, file=sys.stderr, flush=True))
     except KeyboardInterrupt:

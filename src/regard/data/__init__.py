@@ -1,1 +1,1 @@
-"""Corpora, tokenizers, the cache of tokens, and batches of them."""
+"""Corpora, tokenizers, token caches and batching."""

@@ -1,4 +1,4 @@
-"""Gold alignments as they are written, `0-0 1-2 2p3` counted from 0 (Pharaoh) or 1 (Talp); and as links of tokens."""
+"""Gold alignments: parse `0-0 1-2 2p3`, counted from 0 (Pharaoh) or 1 (Talp), and convert them to token links."""
 
 import re
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from regard.errors import DataError
 
 _LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 FORMATS: Final = {"pharaoh": 0, "talp": 1}
-"""Where each format starts to count. A file's ending (`.talp`) or a prefix (`talp:FILE`) tells which it is."""
+"""The first index of each format. A file's suffix (`.talp`) or a prefix (`talp:FILE`) selects the format."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How a file of alignments counts words, and the other way it may have meant, for messages."""
+    """How an alignment file counts words, with a hint about the other format for error messages."""
 
     file: str
     first: int = 0
@@ -24,7 +24,7 @@ class Counting:
 
 
 def told_counting(given: str) -> Counting:
-    """Read what was given for a file of alignments: `links`, `links.talp`, `talp:links` or `pharaoh:links.talp`."""
+    """Parse the argument for an alignment file: `links`, `links.talp`, `talp:links` or `pharaoh:links.talp`."""
     prefix, colon, rest = given.partition(":")
     file = rest if colon and prefix in FORMATS else given
     endings = [ending for ending in Path(file).suffixes if ending not in (".gz", ".xz")]
@@ -35,9 +35,9 @@ def told_counting(given: str) -> Counting:
 
 
 def parse_alignment(written: str, source: str, target: str, at: str, first: int = 0, hint: str = "") -> Alignment:
-    """Read links `i-j` (sure) and `ipj` (possible), from source word i to target word j, counted from `first`.
+    """Parse links `i-j` (sure) and `ipj` (possible), from source word i to target word j, counted from `first`.
 
-    `at` names the line in errors, and `hint` ends those that another way of counting might mend.
+    `at` names the line in error messages; `hint` is added to those that the other format might fix.
     """
     lengths = len(source.split()), len(target.split())
     links: dict[str, set[tuple[int, int]]] = {"-": set(), "p": set()}
@@ -67,10 +67,9 @@ def token_links(
 ) -> list[tuple[int, int]]:
     """Return the links of a gold alignment as pairs of positions (target token, source token), in order.
 
-    `source_words` and `target_words` tell for each token which word it is part of (`Tokenizer.words`), -1 for none.
-    Each token of a target word is linked with each token of the source words that the word is linked with: the sure
-    links, or the possible ones where it has no sure one. The end mark, which follows the last token, is linked with the
-    end mark.
+    `source_words` and `target_words` give the word of each token (`Tokenizer.words`), -1 for none. Each token of a
+    target word is linked to each token of its aligned source words: by its sure links, or by its possible links if it
+    has no sure one. The end token, which follows the last token, is linked to the end token.
     """
     places: dict[int, list[int]] = {}
     for place, word in enumerate(source_words):

@@ -1,7 +1,7 @@
-"""Named arrays on disk, mapped into memory: what is asked about pictures, or what is in them, as numbers.
+"""Named arrays in memory-mapped files: the questions about pictures, or the objects in them, as numbers.
 
-A cache is a folder: an .npy file for each array, and `arrays.json`. It is built beside its place and renamed: it is
-there whole, or not at all.
+A cache is a folder: an .npy file for each array, and `arrays.json`. It is built under a temporary name and renamed, so
+it is complete or absent.
 """
 
 import json
@@ -23,15 +23,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class ArrayCache:
-    """Some arrays, by their names."""
+    """A set of named arrays."""
 
     def __init__(self, arrays: Arrays, origin: str, fingerprint: str) -> None:
         self.arrays, self.origin, self.fingerprint = arrays, origin, fingerprint
-        """`origin` stands for what they were made of, the fingerprint for what they hold."""
+        """`origin` identifies the inputs the arrays were made from, `fingerprint` is a checksum of their content."""
 
     @classmethod
     def open(cls, folder: Path) -> "ArrayCache":
-        """Open a cache that was built before."""
+        """Open an existing cache."""
         path = folder / INDEX
         try:
             record = json.loads(path.read_bytes())
@@ -46,7 +46,7 @@ class ArrayCache:
 
     @classmethod
     def build(cls, folder: Path, origin: str, arrays: Arrays) -> "ArrayCache":
-        """Write arrays into a folder; a cache that is there already is replaced."""
+        """Write arrays to a folder, replacing any existing cache."""
         digest = blake2b(digest_size=16)
         try:
             with folder_anew(folder) as building:
@@ -67,7 +67,7 @@ class ArrayCache:
 
     @classmethod
     def reuse_or_build(cls, folder: Path, origin: str, make: Callable[[], Arrays]) -> "ArrayCache":
-        """Open the cache that is there if it was made of the very same things, else make and build it."""
+        """Open the existing cache if it was made from the same inputs (`origin`), else build it."""
         try:
             cache = cls.open(folder)
         except DataError:
@@ -80,7 +80,7 @@ def _digest(text: str) -> str:
 
 
 def _map(path: Path, shape: list[int]) -> NDArray[Any]:
-    """Map an array; an empty one cannot be, and is read."""
+    """Memory-map an array; an empty one cannot be mapped and is read instead."""
     array: NDArray[Any] = np.load(path, mmap_mode="r" if np.prod(shape) else None, allow_pickle=False).view(np.ndarray)
     if list(array.shape) != shape:
         raise ValueError

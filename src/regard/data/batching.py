@@ -1,4 +1,4 @@
-"""Batches filled by tokens, among sentences of like length, in an order that is a pure function of seed and epoch."""
+"""Batching by tokens, with sentences of similar length together, in an order determined by seed and epoch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
@@ -13,63 +13,64 @@ from regard.data.token_cache import TokenCache
 from regard.shapes import Bool, Int, Tensor
 
 _WINDOW: Final = 1 << 17
-"""Pairs that are sorted by length together. Smaller is more random, larger leaves less padding."""
+"""Pairs that are sorted by length at a time. A smaller window is more random, a larger one has less padding."""
 PICTURE: Final = 16
-"""Tokens that a picture counts as when batches are filled: to read one takes longer than to read a word."""
+"""Tokens that a picture counts as in batching, since encoding one costs more than a word."""
 IGNORED: Final = -1
-"""Stands in `tokens_out` where a filled batch has nothing to be written."""
+"""The padding value of `tokens_out` in a filled batch, ignored by the loss."""
 
 
 class Shape(NamedTuple):
     """Sizes of a batch."""
 
     rows: int
-    """Sources."""
+    """The number of sources."""
     source: int
     target: int
     links: int
     each: int = 1
-    """Targets of each source."""
+    """The number of targets per source."""
 
 
 class Batch(NamedTuple):
-    """Sentence pairs as tensors, or pictures and what is said of them. Masks are true where there is a token.
+    """Sentence pairs as tensors, or pictures and their captions. Masks are true where there is a token.
 
-    The decoder reads `tokens_in` (the beginning mark, then the text), to write `tokens_out` (the text, then the end).
+    The decoder reads `tokens_in` (start token, then the text) and is trained to output `tokens_out` (the text, then the
+    end token).
     """
 
     source: Tensor
-    """Tokens B×S; or features of regions B×S×D; or pixels B×h×w×C (uint8), whose mask is one true column.
+    """Tokens B×S; or region features B×S×D; or pixels B×h×w×C (uint8), whose mask is one true column.
 
-    Several captions may share a picture: all have as many, and there are so many times fewer pictures than B.
+    Several captions may share a picture: then every picture has `each` of them, and there are B / `each` pictures.
     """
     source_mask: Bool[Tensor, "N S"]
     tokens_in: Int[Tensor, "B T"]
     tokens_out: Int[Tensor, "B T"]
     target_mask: Bool[Tensor, "B T"]
     rows: NDArray[Any]
-    """Which pairs of the cache these are."""
+    """The row numbers of the pairs in the cache."""
     links: Int[Tensor, "N 3"] | None = None
     """Gold alignments, where the cache has them: each row (b, t, s) links position t of `tokens_out` in pair b with
     position s of `source`. Pairs without an alignment have no rows."""
     written: Int[Tensor, " N"] | None = None
-    """Where the target mask is true, counted row after row: to ask a mask on a GPU would be to wait for it."""
+    """The flat indices where the target mask is true; reading them from a mask on a GPU would synchronise with it."""
     lengths: Int[Tensor, " B"] | None = None
-    """Source tokens of each pair. It stays on the host, which is who asks for it (`pack_padded_sequence`)."""
+    """The number of source tokens of each pair. It stays on the CPU, as `pack_padded_sequence` requires."""
     is_filled: bool = False
-    """Whether it was `filled` up; the pairs themselves are as many as `rows`."""
+    """Whether it was padded by `filled`; the number of actual pairs is that of `rows`."""
     named: Bool[Tensor, "B T K"] | None = None
-    """Of which things of its picture each token of `tokens_out` speaks; None where nobody knows."""
+    """The objects of its picture that each token of `tokens_out` names; None if unknown."""
     covered: Bool[Tensor, "N K S"] | None = None
-    """In which cells of a picture each of its things lies."""
+    """The cells of a picture that each of its objects covers."""
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
+        """Copy the tensors to a device; copies from pinned memory to a GPU are asynchronous."""
         later = torch.device(device).type == "cuda"
         return self._map(lambda tensor: tensor.to(device, non_blocking=later))
 
     def pinned(self) -> "Batch":
-        """Copy the tensors to memory that a GPU can copy from by itself."""
+        """Copy the tensors to pinned memory."""
         return self._map(torch.Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -86,7 +87,7 @@ class Batch(NamedTuple):
         )
 
     def at_tokens(self, values: Tensor) -> Tensor:
-        """Return what `values` (B T …) has at the tokens to be written, row after row (N …), without the padding.
+        """Return the entries of `values` (B T …) at target tokens, without padding, row after row (N …).
 
         A filled batch keeps its padding, where `tokens_out` is IGNORED.
         """
@@ -96,34 +97,34 @@ class Batch(NamedTuple):
 
     @property
     def places(self) -> Bool[Tensor, "B T S"] | None:
-        """Cells in which lies what each token of `tokens_out` speaks of; None where nobody knows."""
+        """The cells covered by the objects that each token of `tokens_out` names; None if unknown."""
         if self.named is None or self.covered is None:
             return None
         return self.named.float() @ self.covered.repeat_interleave(self.each, dim=0).float() > 0
 
     @property
     def each(self) -> int:
-        """How many targets each source has; they follow one another."""
+        """The number of targets per source; they are consecutive rows."""
         return len(self.tokens_out) // len(self.source)
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """How many tokens are to be written: what its summed loss is divided by."""
+        """The number of target tokens, by which the summed loss is divided."""
         return int(self.target_mask.sum())
 
     def regular(self, batch_tokens: int, longest: int) -> "Batch":
-        """Fill it up to one of few shapes, with no text longer than the longest there may be."""
+        """Pad the batch to one of a few fixed shapes, with no text longer than `longest`."""
         return self.filled(few_shape(self.shape, batch_tokens, longest))
 
     def filled(self, shape: Shape) -> "Batch":
-        """Add rows and columns that hold nothing, on the host, until the batch has a shape.
+        """Pad the batch with empty rows and columns to a given shape, on the CPU.
 
-        An added row has a source of one token, so that there is something to look at, and no target. Of links there
-        are as many as `shape` says, those added with a sentence of -1.
+        An added row has a source of one token, so that there is something to attend to, and no target. Links are padded
+        to the number in `shape` with sentence number -1.
         """
         rows, source, target = (new - old for new, old in zip(shape[:3], self.shape[:3], strict=True))
         read, write = (0, source, 0, rows), (0, target, 0, rows * self.each)
-        further = (0, 0) * (self.source.dim() - 2)  # of pixels or features, none are added
+        further = (0, 0) * (self.source.dim() - 2)  # no padding of pixels or features
         source_mask = functional.pad(self.source_mask, read)
         source_mask[len(self.source) :, 0] = True
         target_mask = functional.pad(self.target_mask, write)
@@ -146,20 +147,20 @@ class Batch(NamedTuple):
         )
 
     def tensors(self) -> list[Tensor]:
-        """Return what there is on a device."""
+        """Return the tensors that are moved to a device."""
         parts = (self.source, self.source_mask, self.tokens_in, self.tokens_out, self.target_mask, self.links)
         return [part for part in (*parts, self.written, self.named, self.covered) if part is not None]
 
     @property
     def shape(self) -> Shape:
-        """How large it is."""
+        """The shape of the batch."""
         links = 0 if self.links is None else len(self.links)
         rows, source = self.source.shape[:2]
         return Shape(rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links, self.each)
 
 
 def twice(batch: Batch) -> Batch:
-    """Return a batch that has each pair of another two times: all in their order, and all once more."""
+    """Return the batch concatenated with itself: all pairs in order, then all once more."""
     links, written, lengths = batch.links, batch.written, batch.lengths
     if links is not None:
         again = links.clone()
@@ -182,11 +183,11 @@ def twice(batch: Batch) -> Batch:
 
 
 class BatchOrder:
-    """Which pairs make up which batch of which epoch.
+    """The batches of each epoch, as rows of a cache.
 
-    A batch of B pairs whose longest text has L tokens, end mark included, has B·L <= batch_tokens; a pair that is
-    longer by itself is a batch of its own. Each epoch has every pair once, or those that `draw` gives. With
-    `few_shapes`, L is counted as `rounded`: the batches, filled up to `few_shape`, then come in few shapes.
+    A batch of B pairs whose longest text has L tokens, end token included, has B·L <= batch_tokens; a pair longer than
+    that is a batch by itself. Each epoch has every pair once, or those that `draw` gives. With `few_shapes`, L is
+    rounded up by `rounded`, so that batches padded to `few_shape` have only a few shapes.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class BatchOrder:
         few_shapes: bool = False,
         draw: Callable[[int], NDArray[np.int64]] | None = None,
     ) -> None:
-        """`draw` tells which pairs an epoch has: a pure function of its number."""
+        """`draw` returns the pairs of an epoch: a pure function of its number."""
         self._lengths = np.stack((source_lengths, target_lengths)).astype(np.int32)
         self._batch_tokens = batch_tokens
         self._seed = seed
@@ -218,9 +219,9 @@ class BatchOrder:
         return cls(cache.source_lengths, cache.target_lengths, batch_tokens, seed, few_shapes, draw)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Return the batches of an epoch, in order; each is rows of the cache.
+        """Return the batches of an epoch, in order, each as rows of the cache.
 
-        Only raw random bits are drawn, which NumPy keeps the same from release to release.
+        Only raw random bits are drawn, which NumPy keeps stable across releases.
         """
         random = np.random.PCG64([self._seed % 2**64, epoch])
         drawn = np.arange(self._lengths.shape[1]) if self._draw is None else self._draw(epoch)
@@ -229,13 +230,13 @@ class BatchOrder:
         for start in range(0, len(order), _WINDOW):
             window = order[start : start + _WINDOW]
             source, target = self._lengths[:, window]
-            # Among equal lengths, the shuffled order stays.
+            # The sort is stable: pairs of equal length stay shuffled.
             like = window[np.lexsort((source, target, np.maximum(source, target)))]
             batches += self._fill(like)
         return [batches[i] for i in _permutation(random, len(batches))]
 
     def _fill(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Cut sorted rows into batches, each as large as it may be."""
+        """Split sorted rows into batches, each as large as allowed."""
         longest = self._lengths[:, rows].max(axis=0).astype(np.int64)
         if self._few_shapes:
             longest = np.array([rounded(length) for length in longest.tolist()])
@@ -257,9 +258,9 @@ def rounded(length: int) -> int:
 
 
 def few_shape(shape: Shape, batch_tokens: int, longest: int) -> Shape:
-    """Return the shape that a batch of an order of few shapes is filled up to: rows follow from the lengths.
+    """Return the fixed shape that a batch is padded to with `few_shapes`; the number of rows follows from the lengths.
 
-    Lengths are not rounded past the longest there may be: a model may know no more places.
+    Lengths are not rounded up beyond `longest`: a model may support no more positions.
     """
     rows = max(shape.rows, batch_tokens // shape.each // max(rounded(shape.source), rounded(shape.target)))
     source, target = (max(length, min(rounded(length), longest)) for length in (shape.source, shape.target))
@@ -272,7 +273,7 @@ def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:
 
 @runtime_checkable
 class Tokens(Protocol):
-    """What batches are made of: a cache, or what has the same for one epoch."""
+    """The interface batches are made from: a token cache, or the tokens of one epoch."""
 
     @property
     def tokens(self) -> tuple[NDArray[Any], ...]:
@@ -280,36 +281,36 @@ class Tokens(Protocol):
 
     @property
     def offsets(self) -> tuple[NDArray[Any], ...]:
-        """Where each source and target starts, and where the last ends."""
+        """The start of each source and target, and the end of the last."""
 
     @property
     def source_lengths(self) -> NDArray[np.int32]:
-        """Tokens of each source, with its end mark."""
+        """The number of tokens of each source, end token included."""
 
     @property
     def target_lengths(self) -> NDArray[np.int32]:
-        """Tokens of each target, with its end mark."""
+        """The number of tokens of each target, end token included."""
 
     @property
     def links(self) -> NDArray[Any] | None:
-        """Positions that gold alignments link, if there are any."""
+        """The token links of gold alignments, if there are any."""
 
     @property
     def link_offsets(self) -> NDArray[Any] | None:
-        """Where the links of each pair start, and where the last end."""
+        """The start of each pair's links, and the end of the last."""
 
 
 def make_batch(cache: Tokens, rows: NDArray[Any], device: torch.device | str = "cpu") -> Batch:
-    """Gather pairs of a cache into padded tensors, with their links if the cache was built with `links=True`."""
+    """Collate rows of a cache into a padded batch, with alignment links if the cache was built with `links=True`."""
     source, source_mask = _gather(cache, 0, rows)
     return _beside(cache, rows, source, source_mask).to(device)
 
 
 def draw_each(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """Draw so many captions of each of some pictures, or questions about it, and return their numbers.
+    """Draw `each` captions of, or questions about, each of some pictures; return their numbers.
 
-    Some are drawn twice only where there are fewer. `raw` has a random number for each there is; those of a picture
-    lie from its start to the next one's, and there is at least one.
+    Items repeat only if a picture has fewer than `each`. `raw` has a random number for every item; the items of a
+    picture lie between its start and the next one's, and there is at least one.
     """
     counts = np.diff(starts)
     order = np.lexsort((raw, np.repeat(np.arange(len(counts)), counts)))  # shuffled within each picture
@@ -318,20 +319,20 @@ def draw_each(starts: NDArray[Any], pictures: NDArray[Any], each: int, raw: NDAr
 
 
 def make_picture_batch(cache: TokenCache, rows: NDArray[Any], pictures: NDArray[Any]) -> Batch:
-    """Put what is said in rows of a cache beside the pictures that it is said of: pixels, or features of regions.
+    """Collate captions, given as rows of a cache, with their pictures: pixels, or region features.
 
-    There may be so many times fewer pictures than rows, each with as many rows, one after the other.
+    Several consecutive rows may share a picture, the same number for each.
     """
     real = np.ones((len(pictures), 1 if pictures.ndim == 4 else pictures.shape[1]), np.bool_)
     return _beside(cache, rows, np.ascontiguousarray(pictures), real)
 
 
 def _beside(cache: Tokens, rows: NDArray[Any], source: NDArray[Any], source_mask: NDArray[np.bool_]) -> Batch:
-    """Gather the targets of pairs whose sources are there."""
+    """Collate the targets of pairs, given their sources."""
     tokens_out, target_mask = _gather(cache, 1, rows)
     tokens_in = np.full_like(tokens_out, PAD)
     tokens_in[:, 0] = BOS
-    # The end mark is written but never read.
+    # The end token is an output but never an input.
     tokens_in[:, 1:] = np.where(target_mask[:, 1:], tokens_out[:, :-1], PAD)
     return Batch(
         source=torch.from_numpy(source),
@@ -360,7 +361,7 @@ def _gather_links(cache: Tokens, rows: NDArray[Any]) -> Int[Tensor, "N 3"] | Non
     if cache.links is None or cache.link_offsets is None:
         return None
     starts, ends = cache.link_offsets[rows], cache.link_offsets[np.asarray(rows) + 1]
-    # Row n of a pair's links is its first one's place plus n: one gather for all pairs.
+    # Link n of a pair is at the start of its links plus n: one gather for all pairs.
     pair = np.repeat(np.arange(len(starts)), ends - starts)
     within = np.arange(len(pair)) - np.repeat(np.cumsum(ends - starts) - (ends - starts), ends - starts)
     positions = cache.links[starts[pair] + within].astype(np.int64)
@@ -368,7 +369,7 @@ def _gather_links(cache: Tokens, rows: NDArray[Any]) -> Int[Tensor, "N 3"] | Non
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Make one tensor and its mask of sources as they are given: who wants the end mark has it there already."""
+    """Pad sources to one tensor and its mask; no end token is added."""
     longest = max(map(len, sources), default=0)
     ids = torch.full((len(sources), longest), PAD, dtype=torch.int64)
     mask = torch.zeros((len(sources), longest), dtype=torch.bool)

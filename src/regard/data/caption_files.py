@@ -1,13 +1,14 @@
-"""Pictures with captions from files: a folder of images in Flickr8k's own layout, and precomputed region features.
+"""Pictures with captions from files: a folder of images in Flickr8k's layout, or precomputed region features.
 
-A captions file has a line for each caption. Three forms are read, plain or packed (.gz, .xz), told by the first line:
+A captions file has one caption per line. It has one of three formats, recognised by the first line, and may be
+compressed (.gz, .xz):
 
 - Flickr8k's own, `name.jpg#0 TAB caption`;
 - `name.jpg TAB caption`;
 - CSV with the header `image,caption`, where a caption may stand in double quotes.
 
-Pictures come in the order in which the file first names them, or in that of the features. Captions may be taken
-plainly, as papers on captions do: in lower case and without punctuation (`plainly`).
+Pictures are in the order in which the file first names them, or in that of the features. Captions can be normalised as
+is usual in papers: lower case, without punctuation (`plainly`).
 """
 
 import csv
@@ -33,7 +34,7 @@ _ENDINGS: Final = (".captions.tsv", ".captions.tsv.gz")
 _FORM: Final = "A line is name.jpg#0 TAB caption, or name.jpg TAB caption, or CSV under the header image,caption."
 
 Captions = Mapping[str, tuple[str, ...]]
-"""For each picture's name what is said of it, in the order of the file."""
+"""The captions of each picture by name, in the order of the file."""
 
 
 def plainly(caption: str) -> str:
@@ -43,7 +44,7 @@ def plainly(caption: str) -> str:
 
 
 def read_captions(file: LineFile, plain: bool = False) -> Captions:
-    """Read a captions file in any of its forms; `plain` leaves out capitals and punctuation."""
+    """Read a captions file in any of the three formats; `plain` lower-cases and removes punctuation."""
     first = next(iter(file), None)
     if first is None:
         raise DataError(f"{file.name} is empty: there are no captions in it.")
@@ -90,16 +91,16 @@ def _commas(file: LineFile, first: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _some(names: Iterable[str]) -> str:
-    """Name up to three."""
+    """List up to three names."""
     names = list(names)
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 class CaptionedImages(Pictures):
-    """A folder of images and a captions file. Images are read when they are asked for; those without a caption never.
+    """A folder of images and a captions file. Images are read on access; those without a caption are left out.
 
-    `names` is a file that lists one name a line, as Flickr8k's splits are given (`Flickr_8k.trainImages.txt`): only
-    these images are taken, in that order.
+    `names` is a file with one image name per line, as Flickr8k's splits are given (`Flickr_8k.trainImages.txt`): only
+    these images are used, in that order.
     """
 
     has = frozenset(("image", "captions"))
@@ -129,11 +130,11 @@ class CaptionedImages(Pictures):
     def _check_there(self, captions: str) -> None:
         there = {str(path.relative_to(self._folder)) for path in self._folder.rglob("*") if path.is_file()}
         self.unsaid = len([name for name in there - {*self._names} if Path(name).suffix.lower() in IMAGES])
-        """How many images there are that nothing is said of."""
+        """The number of images without a caption."""
         missing = [name for name in self._names if name not in there]
         if missing:
             raise DataError(
-                f"{captions} speaks of {counted(len(missing), 'image')} that {self._folder} does not have: "
+                f"{captions} has captions of {counted(len(missing), 'image')} that {self._folder} does not have: "
                 f"{_some(missing)}. Give the folder that has them, or remove their lines."
             )
 
@@ -141,7 +142,7 @@ class CaptionedImages(Pictures):
         return len(self._names)
 
     def identity(self) -> str:
-        """Take in the captions file and the images' sizes and times."""
+        """Cover the captions file and the images' sizes and times."""
         stamps = ((self._folder / name).stat() for name in self._names)
         check = zlib.crc32(" ".join(f"{stamp.st_size} {stamp.st_mtime_ns}" for stamp in stamps).encode())
         return f"{type(self).__name__} {self._folder.resolve()} {self._pixels} {check:08x}\n{self._identity}"
@@ -151,7 +152,7 @@ class CaptionedImages(Pictures):
         return read_image(self._path(index), self._pixels)
 
     def whole(self, index: int) -> NDArray[np.uint8]:
-        """Read an image in the size that it has."""
+        """Read an image in its original size."""
         return read_image(self._path(index))
 
     def called(self, index: int) -> str:
@@ -167,7 +168,7 @@ class CaptionedImages(Pictures):
 
 
 def _said_how(plain: bool) -> str:
-    """Return what tells plain captions from others where nothing else does."""
+    """Return the part of an identity that distinguishes plain captions from unchanged ones."""
     return "\nplain" if plain else ""
 
 
@@ -196,7 +197,7 @@ class RegionFeatures(Regions, Pictures):
         unknown = [name for name in self._captions if name not in known]
         if unknown:
             raise DataError(
-                f"{file.name} speaks of {counted(len(unknown), 'picture')} that {features} does not have: "
+                f"{file.name} has captions of {counted(len(unknown), 'picture')} that {features} does not have: "
                 f"{_some(unknown)}. Give the captions that belong to the features, or remove their lines."
             )
         _check_all_said(self.names, self._captions, str(features), file.name)
@@ -206,7 +207,7 @@ class RegionFeatures(Regions, Pictures):
         )
 
     def identity(self) -> str:
-        """Take in the files' sizes and times."""
+        """Cover the files' sizes and times."""
         return f"{type(self).__name__} {self._identity}"
 
     def captions(self, index: int) -> tuple[str, ...]:
@@ -224,7 +225,7 @@ def _check_all_said(names: Iterable[str], captions: Captions, listed: str, file:
 
 
 def captions_of(pictures: Path) -> Path:
-    """Return the captions file that is read where only a folder of images, or a file of features, is named."""
+    """Return the default captions file of a folder of images, or of a file of features."""
     return _captions_in(pictures) if pictures.is_dir() else _captions_beside(pictures)
 
 
@@ -233,5 +234,5 @@ def _captions_beside(features: Path) -> Path:
     beside = [features.with_name(stem + ending) for ending in _ENDINGS]
     found = next((path for path in beside if path.is_file()), None)
     if found is None:
-        raise DataError(f"No captions file {beside[1].name} beside {features}. Give one after it. {_FORM}")
+        raise DataError(f"No captions file {beside[1].name} next to {features}. Give one after it. {_FORM}")
     return found

@@ -1,4 +1,4 @@
-"""What checks found, as lines for a terminal and as JSON."""
+"""Format the results of corpus checks for a terminal and as JSON."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -13,7 +13,7 @@ _SHOWN: Final = 50
 
 
 def summary(checked: Checked) -> list[str]:
-    """Tell the size of a corpus."""
+    """Return lines on the size of a corpus."""
     gold = f", {checked.aligned:,} with a gold alignment" if checked.paired else ""
     lines = [f"{checked.name}: {counted(checked.pairs, 'pair' if checked.paired else 'text')}{gold}"]
     for side, found in {"source": checked.source, "target": checked.target}.items():
@@ -25,7 +25,7 @@ def summary(checked: Checked) -> list[str]:
 
 
 def report(checked: Checked) -> str:
-    """Tell what a corpus amounts to and what is wrong with it, rule by rule, with examples."""
+    """Return the report of `--check`: size and problems of a corpus, rule by rule, with examples."""
     wrong = [finding for finding in checked.findings if finding.taken]
     count = len(checked.taken)
     lines = summary(checked)
@@ -48,7 +48,7 @@ def report(checked: Checked) -> str:
 
 
 def account(cleaned: Cleaned) -> str:
-    """Tell what cleaning took and why, and where it is."""
+    """Return the report of `--clean`: what was dropped, why, and the files written."""
     count = sum(cleaned.taken)
     lines = [
         f"{cleaned.out}: {cleaned.kept:,} of {cleaned.checked.lines:,} lines",
@@ -64,7 +64,7 @@ def account(cleaned: Cleaned) -> str:
 
 
 def to_json(checked: Checked) -> dict[str, Any]:
-    """Return all that was found, for programs."""
+    """Return the check's results for JSON."""
     sides = {"source": checked.source, "target": checked.target} if checked.paired else {"text": checked.target}
     return {
         "corpus": checked.name,
@@ -78,7 +78,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
 
 
 def cleaned_to_json(cleaned: Cleaned) -> dict[str, Any]:
-    """Return what was found, and what cleaning took."""
+    """Return the results of check and cleaning for JSON."""
     found = to_json(cleaned.checked)
     for rule, took in zip(found["rules"], cleaned.taken, strict=True):
         rule["left_out"] = took

@@ -1,6 +1,6 @@
-"""What may be wrong with a line of a corpus, rule by rule, each as the places of the lines that break it.
+"""Rules for problems in the lines of a corpus; each returns the numbers of the lines that break it.
 
-No rule has a fixed idea of a corpus: what is usual is taken from the corpus itself.
+The rules adapt to the corpus: what is usual is measured on the corpus itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,23 +21,23 @@ class Action(Enum):
     """What cleaning does with the lines that break a rule."""
 
     ALWAYS = "always"
-    """Takes them: training would refuse them."""
+    """Drop them: training would fail on them."""
     UNLESS_COMMON = "unless common"
-    """Takes them, unless there are so many that they are likely to be meant."""
+    """Drop them, unless there are so many that they are probably intended."""
     ASKED = "asked"
-    """Leaves them, unless it is asked to take them."""
+    """Keep them, unless `--drop` names the rule."""
     NEVER = "never"
-    """Leaves them: it is told for information."""
+    """Keep them: reported for information only."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that may be wrong."""
+    """A kind of problem."""
 
     name: str
     told: str
     brief: str
-    """Follows a number of lines in one sentence about all of them."""
+    """A short description that follows a number of lines in a sentence."""
     action: Action
 
 
@@ -49,7 +49,7 @@ class Broken(NamedTuple):
     """Counted from 0, in order."""
     told: str
     like: Places | None = None
-    """The place of what each of them repeats."""
+    """For each of them, the line that it repeats."""
 
 
 def _named(*given: Rule) -> dict[str, Rule]:
@@ -74,38 +74,39 @@ RULES: Final = _named(
     Rule("several", "have several targets", "with several targets", Action.NEVER),
 )
 SHORT: Final = 4
-"""Words: a shorter text may well be the same in two languages (names, numbers, commands)."""
+"""In words: a shorter text may well be the same in two languages (names, numbers, commands)."""
 USUAL: Final = 0.05
 """A script is usual on a side if at least this share of its lines are mostly in it (and more than a few)."""
 FEW_LINES: Final = 3
-"""So many lines may be mistakes, however small the corpus is."""
+"""Up to this number, lines can be mistakes, however small the corpus is."""
 FEWEST: Final = {"Latin": 8}
-"""Letters of a line that is in another script; Latin ones are quoted everywhere (names, products)."""
+"""Minimum letters of a line to count as in another script; Latin names and products are quoted everywhere."""
 FEW: Final = 2
 _SIDES: Final = ("source", "target")
 _DEVIATIONS: Final = 5.0
 _TIMES: Final = 2.0
-"""Lengths are unlike if they are off by so many robust standard deviations, and by such a factor too. Chosen so that of
-117 pairs taken from 200,000 of Europarl nearly all are mismatched, and of inflection tables, SCAN and dates none is."""
+"""Lengths mismatch if they are off by this many robust standard deviations, and by this factor too. Chosen so that
+nearly all of the 117 pairs dropped from 200,000 of Europarl are mismatched, and none of inflection tables, SCAN and
+dates is dropped."""
 _LONG: Final = 10
 _LONG_AT_LEAST: Final = 1_000
 _MIX: Final = np.int64(0x5851F42D4C957F2D)
 
 
 class HeldOut(NamedTuple):
-    """A corpus that is not to be trained on."""
+    """A held-out corpus, whose sources should not be in the training corpus."""
 
     name: str
     features: Features
 
 
 def sound(features: Features) -> Places:
-    """Return the lines that are pairs."""
+    """Return the well-formed lines."""
     return np.flatnonzero(features.fault == 0)
 
 
 def broken(measured: Measured, paired: bool, held_out: Sequence[HeldOut] = ()) -> Iterator[Broken]:
-    """Yield every rule that a line by itself can break, with the lines that break it (maybe none)."""
+    """Yield the result of every rule that applies to single lines."""
     features = measured.features
     for name in (MALFORMED, EMPTY):
         yield _simply(name, np.flatnonzero(features.fault == FAULTS.index(name)))
@@ -128,7 +129,7 @@ def broken(measured: Measured, paired: bool, held_out: Sequence[HeldOut] = ()) -
 
 
 def repeated(features: Features, taken: NDArray[np.bool_]) -> Iterator[Broken]:
-    """Yield duplicates; of lines that are alike one stays, the first that is not `taken` for something else."""
+    """Yield duplicates; of equal lines one is kept, the first that no other rule has `taken`."""
     within = sound(features)
     exact, folded = _pairs(features.exact[:, within]), _pairs(features.folded[:, within])
     places, like = _later(exact, taken[within])
@@ -148,7 +149,7 @@ def _pairs(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _later(hashes: NDArray[np.int64], last: NDArray[np.bool_]) -> tuple[Places, Places]:
-    """Return the places whose hash came before, and where; those of `last` come after all others."""
+    """Return the places whose hash occurred before, and where; places in `last` are ordered after all others."""
     order = np.lexsort((last, hashes))  # stable: of equals, the first place comes first
     ranked = hashes[order]
     first = np.concatenate(([True], ranked[1:] != ranked[:-1])) if len(ranked) else np.zeros(0, np.bool_)
@@ -160,7 +161,7 @@ def _later(hashes: NDArray[np.int64], last: NDArray[np.bool_]) -> tuple[Places, 
 
 
 def usual_scripts(measured: Measured, side: int) -> list[str]:
-    """Name the scripts that a side is written in, the commonest first."""
+    """Return the usual scripts of a side, most frequent first."""
     features = measured.features
     within = sound(features)
     script = features.script[side, within][features.letters[side, within] > 0]
@@ -168,7 +169,7 @@ def usual_scripts(measured: Measured, side: int) -> list[str]:
     fewest = max(1, min(int(counts.max(initial=0)), max(USUAL * len(script), FEW_LINES + 1)))
     ranked = np.argsort(-counts, kind="stable")
     usual = [measured.scripts[i] for i in ranked.tolist() if counts[i] >= fewest]
-    # Japanese is written in both: which has more letters in a line says nothing.
+    # Japanese uses both: which one has more letters in a line means nothing.
     return [*usual, "Han"] if "Kana" in usual and "Han" not in usual else usual
 
 
@@ -187,10 +188,10 @@ def _foreign(measured: Measured, within: Places, paired: bool) -> Broken:
 
 
 def _unlike(length: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell whose lengths do not go together: a target's differs from the expected one by a random walk's step.
+    """Return which pairs have mismatched lengths, by the model of Gale & Church (1993).
 
-    (Gale & Church 1993: its variance grows with the length.) What is expected is the median ratio of this corpus, and
-    how far off is far is measured by the median deviation.
+    A target's length varies around the expected one with a variance proportional to the length. The expectation is the
+    median ratio of this corpus, the scale its median absolute deviation.
     """
     source, target = length.astype(np.float64)
     if not source.size:
@@ -203,7 +204,7 @@ def _unlike(length: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _too_long(length: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which lines have many times the characters that nineteen of twenty have at most."""
+    """Return which lines are many times longer, in characters, than the 95th percentile."""
     found = np.zeros(length.shape[1], np.bool_)
     for side in length:
         if side.size:

@@ -14,13 +14,13 @@ FILE: Final = "labels.json"
 
 @dataclass(frozen=True)
 class Labels:
-    """What the classes are called, in the order of a model's outputs."""
+    """The names of the classes, in the order of a model's outputs."""
 
     names: tuple[str, ...]
 
     @property
     def size(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.names)
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The corpora that settings name: one, several with weights, several with tags; and what is validated with."""
+"""Open the training and validation corpora that settings name: one, several with weights, or several with tags."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,27 +17,27 @@ class Split(NamedTuple):
 
     train: Corpus
     valid: Corpus | None
-    """None where there are too few different sources to hold some out."""
+    """None if there are too few distinct sources to hold some out."""
 
 
 def entries_of(data: DataConfig) -> tuple[Entry, ...]:
-    """Return what is trained on, corpus by corpus."""
+    """Return the training corpora as entries."""
     if data.tagged:
         return tuple(parse_entry(entry) for entry in data.tagged)
     return tuple(parse_mixed(entry) for entry in data.mixed) or (Entry(data.train),)
 
 
 def weights_of(data: DataConfig) -> tuple[Fraction, ...]:
-    """Return how often an epoch has each corpus; nothing where it has all of them once."""
+    """Return the weight of each corpus; empty if every epoch has each of them once."""
     weights = tuple(entry.weight for entry in entries_of(data))
     return weights if any(weight != ONE for weight in weights) else ()
 
 
 def open_data(data: DataConfig, split: str, seed: int, reads: bool = True) -> Corpus | None:
-    """Open what the settings name as the corpus to train on (`train`) or to validate with (`valid`).
+    """Open the training (`train`) or validation corpus (`valid`) that the settings name.
 
-    Embedded corpora bring a validation part of their own; None where there is nothing to validate with. `reads` says
-    whether there is a source to read, by which a part would be held out.
+    Embedded corpora have their own validation part. Returns None if there is no validation corpus. `reads` is whether
+    the model reads a source, by which pairs are held out.
     """
     if data.held_out:
         halves = open_split(data, seed, reads)
@@ -56,7 +56,7 @@ def open_data(data: DataConfig, split: str, seed: int, reads: bool = True) -> Co
 
 
 def open_split(data: DataConfig, seed: int, reads: bool = True) -> Split:
-    """Open what is trained on, and hold a part of it out; that is validated with once, whatever the weights."""
+    """Open the training corpus and hold out a part of it for validation, each pair once, whatever the weights."""
     entries = entries_of(data)
     whole = [open_corpus(entry.parts, "train", seed) for entry in entries]
     selection = Selection(whole, data.held_out, seed, by_target=not reads)
@@ -75,7 +75,7 @@ def _joined(data: DataConfig, entries: Sequence[Entry], opened: Sequence[Corpus]
 
 
 def check_corpora(data: DataConfig) -> None:
-    """Raise a ConfigError for corpora that cannot be followed."""
+    """Raise a ConfigError for settings of corpora that contradict each other."""
     check_tagged(data)
     for entry in data.mixed:
         parse_mixed(entry)

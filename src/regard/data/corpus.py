@@ -1,7 +1,7 @@
-"""Corpora as streams of pairs, from files, standard input or what is embedded.
+"""Corpora as streams of pairs, from files, standard input or embedded generators.
 
-A corpus can be passed over as often as one likes, holds one line at a time in memory, and checks each: what is wrong
-with it raises a DataError that names the file and the line.
+A corpus can be iterated any number of times, holds one line in memory at a time, and checks every line: an invalid one
+raises a DataError that names the file and the line.
 """
 
 import json
@@ -21,12 +21,12 @@ from regard.data.pair import Pair
 from regard.errors import DataError, did_you_mean
 
 _OBJECT = re.compile(r'\s*\{\s*["}]')
-"""How an object of JSON begins; a sentence may begin with a brace too."""
+"""The start of a JSON object; a sentence may begin with a brace too."""
 _FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
 
 
 class EmptyError(DataError):
-    """A pair without a source, a target or both; `pair` is what there is of it."""
+    """A pair with an empty source, target or both; `pair` has what is there."""
 
     def __init__(self, message: str, source: str = "", target: str = "") -> None:
         super().__init__(message)
@@ -34,29 +34,29 @@ class EmptyError(DataError):
 
 
 class Corpus(ABC):
-    """Pairs that can be streamed again and again; `name` is what messages call it."""
+    """A re-iterable stream of pairs; `name` is used in messages."""
 
     name: str
     paired: bool = True
-    """Whether there is a source to read; where there is none, it is empty."""
+    """Whether pairs have a source; if not, it is empty."""
     tags: tuple[str, ...] = ()
-    """What sources may be tagged with, to tell what to write; most corpora have none."""
+    """The tags of sources, which select the language to write; empty for most corpora."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Pair]: ...
 
     @property
     def parts(self) -> tuple["Corpus", ...]:
-        """The corpora that it is made of, in the order in which their pairs come; most are one."""
+        """The corpora it consists of, in the order of their pairs; itself for most corpora."""
         return (self,)
 
     @abstractmethod
     def identity(self) -> str:
-        """Return what changes whenever the pairs may have changed, without reading them all."""
+        """Return an identifier that changes if the pairs may have changed, without reading them all."""
 
 
 class Files(Corpus):
-    """What corpora of files share: no pair is empty, and neither is the corpus."""
+    """The base of corpora in files: checks that no pair is empty, and that the corpus is not."""
 
     def __init__(self, name: str, files: Sequence[LineFile]) -> None:
         self.name = name
@@ -64,10 +64,10 @@ class Files(Corpus):
 
     @abstractmethod
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
-        """Read the lines of this number, one of each file, as a pair; a DataError tells what is wrong with them."""
+        """Parse line `number` of each file as a pair; raise a DataError if it is invalid."""
 
     def unequal(self, number: int, lines: Sequence[object]) -> DataError:
-        """Count on in what is left, so that the message can give both counts."""
+        """Return the error for files of different lengths; counts the remaining lines for the message."""
         short = next(file for file, line in zip(self.files, lines, strict=True) if line is None)
         long = next(file for file, line in zip(self.files, lines, strict=True) if line is not None)
         count = sum(1 for _ in long.each())
@@ -90,28 +90,28 @@ class Files(Corpus):
             raise self.nothing()
 
     def nothing(self) -> DataError:
-        """Tell that there is not a single line."""
+        """Return the error for an empty corpus."""
         verb = "is" if len(self.files) == 1 else "are"
         return DataError(f"{self.name} {verb} empty: there is nothing to learn from.")
 
     def identity(self) -> str:
-        """Go by the kind of corpus and its files."""
+        """Cover the kind of corpus and its files."""
         return "\n".join((type(self).__name__, *(file.identity for file in self.files)))
 
 
 class ParallelFiles(Files):
-    """Line n of one file belongs to line n of the other; a third file may hold the alignments."""
+    """Two parallel files, paired line by line; a third file may have the alignments."""
 
     def __init__(self, files: Sequence[LineFile], counting: Counting | None = None) -> None:
         super().__init__(" and ".join(file.name for file in files[:2]), files)
         self._counting = counting or Counting("")
 
     def identity(self) -> str:
-        """Take in how words are counted, too."""
+        """Also cover how alignments count words."""
         return f"{super().identity()} {self._counting.first}"
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
-        """Put the lines side by side."""
+        """Pair the lines of both files."""
         source, target = lines[0], lines[1]
         self._check_empty(number, source, target)
         alignment = None
@@ -137,10 +137,10 @@ class ParallelFiles(Files):
 
 
 class Table(Files):
-    """One line is source TAB target, and TAB alignment where there is one."""
+    """TSV: each line is source TAB target, optionally TAB alignment."""
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
-        """Part the columns."""
+        """Split the columns."""
         at, columns = self.files[0].at(number), lines[0].split("\t")
         if len(columns) not in (2, 3):
             got = "no tab" if len(columns) == 1 else f"{len(columns) - 1} tabs"
@@ -152,10 +152,10 @@ class Table(Files):
 
 
 class Records(Files):
-    """One line is a JSON object with `source` and `target`, and `alignment` where there is one."""
+    """JSONL: each line is an object with `source`, `target` and optionally `alignment`."""
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
-        """Read the object."""
+        """Parse the object."""
         at = self.files[0].at(number)
         record = _parse_object(lines[0], at)
         source, target = (_text_of(record, key, at) for key in ("source", "target"))
@@ -167,12 +167,12 @@ class Records(Files):
 
 
 class PlainText(Files):
-    """One line is one text, to be written with nothing to read; lines without text are passed over."""
+    """Plain text for language models: each line is a target without a source; blank lines are skipped."""
 
     paired = False
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
-        """Take the line as the target."""
+        """Return the line as the target."""
         return Pair("", lines[0])
 
     def _pairs(self) -> Iterator[Pair]:
@@ -181,7 +181,7 @@ class PlainText(Files):
 
 
 class Targets(Corpus):
-    """The targets of a corpus alone."""
+    """The targets of a corpus, without the sources."""
 
     paired = False
 
@@ -194,17 +194,17 @@ class Targets(Corpus):
 
     @property
     def parts(self) -> tuple[Corpus, ...]:
-        """The targets of each corpus that this one is made of."""
+        """The targets of each part of the corpus."""
         parts = self._corpus.parts
         return (self,) if len(parts) == 1 else tuple(map(Targets, parts))
 
     def identity(self) -> str:
-        """Tell this from the whole of the corpus."""
+        """Distinguish the targets from the full corpus."""
         return f"{type(self).__name__}\n{self._corpus.identity()}"
 
 
 class Embedded(Corpus):
-    """A corpus that the package makes itself, from a seed."""
+    """A corpus generated from a seed."""
 
     def __init__(self, name: str, split: str, size: int, seed: int) -> None:
         self.name = f"{name}:{split}:{size}"
@@ -215,7 +215,7 @@ class Embedded(Corpus):
         return corpora[name](split, size, seed)
 
     def identity(self) -> str:
-        """Take in the first pairs, so that a release that makes other pairs from the same seed is noticed."""
+        """Cover the first pairs, so that a release whose generator differs is noticed."""
         digest = blake2b(digest_size=16)
         for pair in islice(self, 200):
             digest.update(f"{pair.source}\t{pair.target}\t{pair.alignment}\n".encode())
@@ -223,7 +223,7 @@ class Embedded(Corpus):
 
 
 def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Corpus:
-    """Open a corpus that is given in any of its forms.
+    """Open a corpus given in any form.
 
     `parts` is two parallel files (and a third one with alignments: `links`, `links.talp` or `talp:links`), or one TSV
     or JSONL file, or one of plain text, or `-` for standard input, or an embedded name. An embedded name may be
@@ -244,7 +244,7 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
         if name in pictured:
             raise DataError(
                 f"{given} has pictures, and texts are read here: give files or one of {', '.join(sorted(corpora))}, or "
-                "take a model that reads pictures (regard list visions)."
+                "use a model that reads pictures (regard list visions)."
             )
         hint = did_you_mean(name, (*corpora, *pictured)) or did_you_mean(given, sorted(os.listdir()))
         raise DataError(
@@ -254,7 +254,7 @@ def open_corpus(parts: Sequence[str], split: str = "train", seed: int = 1) -> Co
 
 
 def for_model(corpus: Corpus, reads: bool) -> Corpus:
-    """Return a corpus as a model takes it: pairs where it reads a source, the targets alone for a language model."""
+    """Return a corpus in the form a model takes: pairs if it reads a source, only the targets for a language model."""
     if reads and not corpus.paired:
         name = next(part.name for part in corpus.parts if not part.paired)
         raise DataError(
@@ -263,7 +263,7 @@ def for_model(corpus: Corpus, reads: bool) -> Corpus:
         )
     if not reads and corpus.tags:
         raise DataError(
-            f"{corpus.name}: tags stand before a source, and a language model (model.encoder.kind=none) reads none. "
+            f"{corpus.name}: tags go before the source, and a language model (model.encoder.kind=none) reads none. "
             "Give the texts without tags."
         )
     return corpus if reads or not corpus.paired else Targets(corpus)
@@ -271,7 +271,7 @@ def for_model(corpus: Corpus, reads: bool) -> Corpus:
 
 def _open_parallel(parts: Sequence[str]) -> Corpus:
     if STDIN in parts:
-        raise DataError("Standard input (-) goes alone: send TSV or JSONL, with source and target in each line.")
+        raise DataError("Standard input (-) must be the only file: send TSV or JSONL, with source and target per line.")
     counting = told_counting(parts[2]) if len(parts) == 3 else None
     parts = (*parts[:2], counting.file) if counting is not None else parts
     files = [open_lines(part) for part in parts]
@@ -299,7 +299,7 @@ def _open_embedded(given: str, name: str, details: Sequence[str], split: str, se
 
 
 def _open_single(file: LineFile) -> Corpus:
-    """Go by the file's ending, else by its first line."""
+    """Open one file; its suffix, or else its first line, decides the format."""
     endings = [ending for ending in Path(file.name).suffixes if ending not in (".gz", ".xz")]
     ending = endings[-1].lower() if endings else ""
     if ending == ".tsv":
@@ -360,6 +360,6 @@ def _text_of(record: dict[str, Any], key: str, at: str) -> str:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         raise DataError(
-            f'{at}: "{key}" holds half a character (\\u{code:04x}, a lone surrogate). Write it whole.'
+            f'{at}: "{key}" has an unpaired surrogate (\\u{code:04x}). Write the whole character.'
         ) from None
     return text

@@ -9,7 +9,7 @@ from regard.errors import DataError
 def corpus_parts(
     data: str | None, source: str | None, target: str | None, prefix: str = "", alignment: str | None = None
 ) -> tuple[str, ...]:
-    """Return what was given as a corpus: one name, or two files and maybe alignments; nothing where nothing was."""
+    """Return the parts of a corpus: one name, or two files and maybe alignments; empty if nothing was given."""
     dashes = f"--{prefix}-" if prefix else "--"
     one, two = f"--{prefix or 'data'}", f"{dashes}source and {dashes}target"
     if data is not None and (source is not None or target is not None):
@@ -41,7 +41,7 @@ def training_parts(
 
 
 def check_split(split: str | None, parts: Sequence[str]) -> None:
-    """Refuse a part of what is taken whole."""
+    """Raise a DataError if a split is given for a corpus without train, valid and test parts."""
     from regard.data.builtin_corpora import corpora
     from regard.data.pictures import held_out
 

@@ -1,8 +1,9 @@
-"""What a corpus amounts to, and what is wrong with it: every line is looked at, and none is held in memory.
+"""Check a corpus: statistics, and problems found by rules. Every line is read, and none is kept in memory.
 
-Whether lines that break a rule are mistakes depends on the corpus. A few repeated pairs in a million are; in one where
-a tenth of all lines is the same command, they are what it is about. So what breaks a rule in more than `COMMON` of all
-lines is told, and not taken for wrong (a few may be mistakes of any corpus, up to half of it).
+Whether lines that break a rule are mistakes depends on the corpus. A few repeated pairs in a million are mistakes; if a
+tenth of all lines are the same command, the repetition is intended. So if more than a share `COMMON` of all lines break
+a rule, they are reported but not considered wrong (except that a few lines can be mistakes in any corpus, up to half of
+it).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,9 +22,9 @@ from regard.data.region_features import counted
 from regard.errors import ConfigError, did_you_mean
 
 COMMON: Final = 0.05
-"""A larger share of all lines is no mistake."""
+"""A rule that a larger share of all lines breaks is not considered a problem."""
 _ALIKE: Final = 0.4
-"""Where targets share so many words with their sources, a target that is its source may be right."""
+"""If targets share at least this many of their words with their sources, a target equal to its source may be right."""
 _EXAMPLES: Final = 3
 _GLANCE: Final = 20_000
 
@@ -37,7 +38,7 @@ class Example:
     source: str
     target: str
     why: str = ""
-    """What training would say of it."""
+    """The error that training would raise."""
     like: int | None = None
     """The line that it repeats."""
 
@@ -49,50 +50,50 @@ class Finding:
     broken: Broken
     share: float
     taken: bool
-    """Whether they look wrong: what cleaning takes."""
+    """Whether they are considered wrong and dropped by cleaning."""
     kept: str
-    """Why they are not taken."""
+    """The reason why they are kept."""
     examples: tuple[Example, ...] = ()
 
     @property
     def name(self) -> str:
-        """The rule's."""
+        """The rule's name."""
         return self.broken.rule.name
 
     @property
     def count(self) -> int:
-        """How many lines break it."""
+        """The number of lines that break it."""
         return len(self.broken.places)
 
 
 @dataclass(frozen=True)
 class Side:
-    """The texts of one side."""
+    """Statistics of the texts of one side."""
 
     words: int
     longest: int
-    """Most words of a line."""
+    """The maximum number of words in a line."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A corpus that was looked at."""
+    """The result of checking a corpus."""
 
     name: str
     paired: bool
     lines: int
-    """Those without text in a file of plain text do not count."""
+    """The number of lines, without blank lines of plain text."""
     pairs: int
-    """Lines that are pairs."""
+    """The number of well-formed lines."""
     aligned: int
     source: Side
     target: Side
     findings: tuple[Finding, ...]
-    """Of the rules that some line breaks."""
+    """The rules that some line breaks."""
 
     @property
     def taken(self) -> dict[int, int]:
-        """What looks wrong: each line, from 0, with the place of the first finding that it is among."""
+        """The lines considered wrong, counted from 0, each with the index of its first finding."""
         found: dict[int, int] = {}
         for i, finding in enumerate(self.findings):
             if finding.taken:
@@ -103,12 +104,12 @@ class Checked:
 
 @dataclass(frozen=True)
 class Options:
-    """How to check."""
+    """Options of a check."""
 
     drop: tuple[str, ...] | None = None
-    """Rules whose lines look wrong; None to go by what the corpus is."""
+    """The rules whose lines are considered wrong; None to decide by the corpus."""
     size: int | None = None
-    """Only so many lines."""
+    """Check only the first lines, up to this number."""
     reverse: bool = False
 
     def __post_init__(self) -> None:
@@ -120,13 +121,13 @@ class Options:
                 )
 
     def read(self, corpus: Corpus) -> Iterator[Entry]:
-        """Read a corpus as asked."""
+        """Yield the entries of a corpus, limited and reversed as the options say."""
         lines = (entry.reversed() for entry in entries(corpus)) if self.reverse else entries(corpus)
         return islice(lines, self.size)
 
 
 def check(corpus: Corpus, against: Sequence[Corpus] = (), options: Options | None = None) -> Checked:
-    """Look at every line of a corpus; `against` is held out, and none of it should be in there."""
+    """Check every line of a corpus, also for overlap with the held-out corpora `against`."""
     options = options or Options()
     held_out = [HeldOut(one.name, _only_pairs(measure(entries(one)).features)) for one in against]
     checked, found = _judge(corpus, measure(options.read(corpus)), held_out, options)
@@ -138,9 +139,9 @@ def check(corpus: Corpus, against: Sequence[Corpus] = (), options: Options | Non
 
 
 def glance(corpus: Corpus) -> str:
-    """Tell in one line how many of the first pairs look wrong, and why; nothing where none does.
+    """Return one line on how many of the first pairs look wrong, and why; empty if none does.
 
-    It takes a fraction of a second, whatever the size of the corpus. Repeated pairs do no harm and are not told.
+    It takes a fraction of a second for any corpus size. Repeated pairs do no harm and are not reported.
     """
     checked, findings = _judge(corpus, measure(islice(entries(corpus), _GLANCE)), (), Options())
     wrong = [finding for finding in findings if finding.taken and finding.name != "duplicate"]
@@ -201,7 +202,7 @@ def _why_kept(one: Broken, count: int, share: float, shared: float) -> str:
     if action is Action.UNLESS_COMMON and share > COMMON and (count > FEW_LINES or share > 0.5):
         return "too many for a mistake"
     if one.rule.name == "identical" and shared > _ALIKE:
-        return f"may be right: {100 * shared:.0f} % of the targets' words stand in their sources"
+        return f"may be right: {100 * shared:.0f} % of the targets' words occur in their sources"
     return ""
 
 

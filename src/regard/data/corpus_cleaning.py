@@ -1,4 +1,4 @@
-"""A corpus without the lines that look wrong, and these lines in a file of their own, each with its rule."""
+"""Clean a corpus: write the lines without problems, and the dropped lines with their rules to a second file."""
 
 import json
 import os
@@ -18,18 +18,18 @@ _TABLES, _RECORDS, _TEXTS = (".tsv",), (".jsonl", ".ndjson"), (".txt",)
 
 
 class Cleaned(NamedTuple):
-    """What was written."""
+    """The result of cleaning."""
 
     checked: Checked
     out: Path
     dropped: Path
     kept: int
     taken: tuple[int, ...]
-    """Lines that each finding took; a line that is among several is counted for the first."""
+    """The number of lines dropped by each finding; a line with several counts for the first."""
 
 
 def clean(corpus: Corpus, out: Path, against: Sequence[Corpus] = (), options: Options | None = None) -> Cleaned:
-    """Write what does not look wrong to `out`, in the form of its ending, and the rest beside it: `out.dropped.tsv`."""
+    """Write lines without problems to `out`, in the format of its suffix, and the rest to `out.dropped.tsv`."""
     options = options or Options()
     _check_out(corpus, out, against)
     checked = check(corpus, against, options)
@@ -57,15 +57,15 @@ def _check_out(corpus: Corpus, out: Path, against: Sequence[Corpus]) -> None:
     allowed = (*_TABLES, *_RECORDS) if corpus.paired else _TEXTS
     if out.suffix.lower() not in allowed:
         what = "pairs are written as" if corpus.paired else "texts are written as"
-        raise ConfigError(f"--clean {out}: {what} {' or '.join(allowed)}, told by the ending.")
+        raise ConfigError(f"--clean {out}: {what} {' or '.join(allowed)}, chosen by the suffix.")
     for one in (corpus, *against):
         for file in one.files if isinstance(one, Files) else ():
             if out.exists() and os.path.exists(file.name) and os.path.samefile(out, file.name):
-                raise ConfigError(f"--clean {out}: this is a corpus to read. Give another file.")
+                raise ConfigError(f"--clean {out}: this file is also an input. Give another file.")
 
 
 def _forms(out: Path, name: str) -> tuple[Callable[[Pair, int], str], Callable[[str, int, Entry], str]]:
-    """Return how to write a pair, and a line that is dropped."""
+    """Return the functions that format a pair and a dropped line."""
     ending = out.suffix.lower()
     if ending in _RECORDS:
         return lambda pair, _: record(pair), _dropped_record
@@ -87,7 +87,7 @@ def _dropped_row(rule: str, number: int, entry: Entry) -> str:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[IO[str]]:
-    """Open a file that takes its place once all of it is written."""
+    """Open a temporary file that replaces `path` once it is completely written."""
     beside = path.with_name(f".{path.name}.writing")
     try:
         with open(beside, "w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""Fashion-MNIST (Xiao et al. 2017) from its IDX files, packed or not, as Debian's `dataset-fashion-mnist` has them."""
+"""Fashion-MNIST (Xiao et al. 2017) from IDX files, such as those of Debian's `dataset-fashion-mnist`."""
 
 import gzip
 import zlib
@@ -14,23 +14,22 @@ from regard.data.pictures import Pictures, within
 from regard.errors import DataError, did_you_mean
 
 DEBIAN: Final = Path("/usr/share/datasets/fashion-mnist")
-"""Where Debian's package puts the files."""
+"""The folder of Debian's package."""
 LABELS: Final = (
     "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
 )  # fmt: skip
 SPLITS: Final = ("train", "valid", "test", "all")
 _FILES: Final = {"train": "train", "valid": "train", "all": "train", "test": "t10k"}
 _IMAGES, _LABELS = 0x0803, 0x0801
-"""What an IDX file begins with: bytes (8), and how many axes."""
+"""The magic numbers of IDX files: data type (8 for bytes) and number of axes."""
 _LARGEST: Final = 1 << 30
 
 
 class FashionMnist(Pictures):
-    """Grey pictures of clothes, 28 × 28, in ten classes.
+    """Greyscale pictures of clothes, 28 × 28, in ten classes.
 
-    "all" is the 60,000 that papers train on. Of these "train" is the first eleven twelfths (55,000) and "valid" the
-    rest, to choose by; "test" is the 10,000 of the `t10k` files. With `pixels` they are resized to so many rows and
-    columns.
+    "all" is the 60,000 that papers train on. "train" is the first 55,000 of these and "valid" the rest, for model
+    selection; "test" is the 10,000 of the `t10k` files. With `pixels`, they are resized to that height and width.
     """
 
     has = frozenset(("image", "label"))
@@ -62,7 +61,7 @@ class FashionMnist(Pictures):
         return len(self._labels)
 
     def identity(self) -> str:
-        """Take in the files' sizes and times."""
+        """Cover the files' sizes and times."""
         return f"{type(self).__name__} {self.name}\n{self._identity}"
 
     def image(self, index: int) -> NDArray[np.uint8]:
@@ -71,7 +70,7 @@ class FashionMnist(Pictures):
         return resize(picture, self._pixels) if self._pixels else picture
 
     def images(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return several at once."""
+        """Return several pictures."""
         if self._pixels and self._pictures.shape[1:3] != (self._pixels, self._pixels):
             return super().images(indices)
         pictures: NDArray[np.uint8] = self._pictures[np.asarray(indices)]
@@ -83,12 +82,12 @@ class FashionMnist(Pictures):
 
 
 def is_fashion(folder: Path) -> bool:
-    """Tell whether a folder has IDX files."""
+    """Return whether a folder has IDX files."""
     return any(folder.glob("*-ubyte")) or any(folder.glob("*-ubyte.gz"))
 
 
 def read_idx(path: Path, magic: int) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes: a number that tells its axes, the length of each (big-endian), the bytes."""
+    """Read an IDX file of bytes: magic number, length of each axis (big-endian), data."""
     content = _unpacked(path)
     axes = magic & 0xFF
     begins = int.from_bytes(content[:4], "big")
@@ -103,12 +102,12 @@ def read_idx(path: Path, magic: int) -> NDArray[np.uint8]:
     if len(content) - start != expected:
         told = " × ".join(f"{length:,}" for length in shape)
         got = max(0, len(content) - start)
-        raise DataError(f"{path} tells of {told} bytes but has {got:,}: it is cut short or damaged. Fetch it again.")
+        raise DataError(f"{path} should have {told} bytes but has {got:,}: it is truncated or damaged. Fetch it again.")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _find(folder: Path, name: str) -> Path:
-    """Find a file, packed or not; some have a dot where others have a dash."""
+    """Find a file, compressed or not; some have a dot where others have a dash."""
     names = [f"{spelt}{ending}" for spelt in (name, name.replace("-idx", ".idx")) for ending in (".gz", "")]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
@@ -127,7 +126,7 @@ def _unpacked(path: Path) -> bytes:
             with gzip.GzipFile(fileobj=raw) if packed else raw as file:
                 content: bytes = file.read(_LARGEST + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is cut short or damaged ({error}). Fetch it again.") from None
+        raise DataError(f"{path} is truncated or damaged ({error}). Fetch it again.") from None
     except OSError as error:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
     if len(content) > _LARGEST:

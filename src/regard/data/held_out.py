@@ -1,7 +1,7 @@
-"""A part of a corpus held out for validation: by source, so that no source is on both sides.
+"""Hold out a part of a corpus for validation: by source, so that no source is in both parts.
 
-The sources with the smallest hashes of text and seed are held out (bottom-k sampling). So one pass finds them, the
-order of the lines has no say, and only a few hashes are in memory, never the corpus.
+The sources with the smallest hashes of text and seed are held out (bottom-k sampling). One pass finds them, the result
+does not depend on the order of lines, and only a few hashes are kept in memory.
 """
 
 import heapq
@@ -20,32 +20,32 @@ from regard.data.pair import Pair
 from regard.errors import DataError
 
 SHARE: Final = 20
-"""One source in so many is held out …"""
+"""One source in this many is held out …"""
 FEWEST, MOST = 50, 2_000
-"""… but at least and at most so many sources, …"""
+"""… but at least and at most this many sources, …"""
 PART: Final = 5
-"""… and never more than one in so many sources, nor than one in so many pairs."""
+"""… and never more than one in this many sources or pairs."""
 WORTH: Final = 10
-"""Fewer sources than these are too few to go by: then none is held out."""
+"""If fewer sources than this could be held out, none is: the score would be too noisy."""
 
 
 def sources_to_hold_out(pairs: int, sources: int) -> int:
-    """Return how many sources to hold out of a corpus for validation (`data.held_out`); 0 where too few would be left.
+    """Return how many sources to hold out of a corpus for validation (`data.held_out`); 0 if there are too few.
 
-    One in twenty, at least 50 and at most 2,000, at most a fifth. None where that is fewer than 10 sources, or where a
-    source has on average more pairs than that (as where labels are read and texts written): no source of those held
-    out is ever learnt from, and with so few different ones the score would say nothing.
+    One in twenty, at least 50 and at most 2,000, at most a fifth. None if that is fewer than 10 sources, or fewer than
+    the average number of pairs per source (as with labels for sources): held-out sources are never trained on, and with
+    so few distinct ones the score would mean nothing.
     """
     count = min(max(sources // SHARE, FEWEST), MOST, sources // PART)
     return count if count >= WORTH and pairs <= count * sources else 0
 
 
 class Selection:
-    """Which sources of some corpora are held out; found in one pass when first asked.
+    """The sources of some corpora that are held out; found in one pass on first use.
 
-    A source that has more pairs than `count` (and than 10) stays in training: one that is everywhere would take too
-    many along. Sources that differ in white space alone are one. For a model that reads no source (`by_target`), it is
-    the texts to be written that are on one side only.
+    A source with more pairs than `count` (and than 10) stays in training: a very frequent one would take too many pairs
+    with it. Sources that differ only in white space are the same. For a language model (`by_target`), targets take the
+    place of sources.
     """
 
     def __init__(self, corpora: Sequence[Corpus], count: int, seed: int, by_target: bool = False) -> None:
@@ -54,7 +54,7 @@ class Selection:
         self._salt = (seed % 2**64).to_bytes(8)
 
     def has(self, pair: Pair) -> bool:
-        """Say whether a pair is held out."""
+        """Return whether a pair is held out."""
         return self._hash(pair) in self.hashes
 
     @cached_property
@@ -71,14 +71,14 @@ class Selection:
 
     @property
     def identity(self) -> str:
-        """What changes whenever other sources may be held out."""
+        """An identifier that changes if the selection may have changed."""
         told = (self._count, self._salt.hex(), self._by_target, *(corpus.identity() for corpus in self._corpora))
         return blake2b("\n".join(map(str, told)).encode(), digest_size=16).hexdigest()
 
     def _candidates(self, pairs: Iterable[Pair], most: int) -> tuple[int, dict[int, int]]:
-        """Count all pairs, and those of each of the sources with the smallest hashes.
+        """Count all pairs, and the pairs of each source among those with the smallest hashes.
 
-        A source that is among these in the end was so from its first pair on, so that its count is exact.
+        A source that is among them at the end was so from its first pair on, so its count is exact.
         """
         total, counts, largest = 0, dict[int, int](), list[int]()
         for pair in pairs:
@@ -101,7 +101,7 @@ class Selection:
 
 
 class Part(Corpus):
-    """The pairs of a corpus that are held out, or all others."""
+    """The held-out pairs of a corpus, or all others."""
 
     def __init__(self, corpus: Corpus, selection: Selection, held_out: bool) -> None:
         self.name = corpus.name
@@ -112,13 +112,13 @@ class Part(Corpus):
         return (pair for pair in self._corpus if self._selection.has(pair) is self._held_out)
 
     def identity(self) -> str:
-        """Tell the two parts from each other, from those of another selection and from the whole."""
+        """Distinguish the two parts from each other, from other selections and from the whole corpus."""
         side = "held out" if self._held_out else "kept"
         return f"{side} {self._selection.identity}\n{self._corpus.identity()}"
 
 
 class Stored(Corpus):
-    """Pairs that were held out when a run began, as it wrote them down; maybe none."""
+    """The held-out pairs that a run stored when it started; maybe none."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -133,12 +133,12 @@ class Stored(Corpus):
                 raise DataError(f"{self._file.at(number)}: damaged.") from None
 
     def identity(self) -> str:
-        """Go by the file."""
+        """Cover the file."""
         return self._file.identity
 
 
 def store(path: Path, pairs: Iterable[Pair]) -> Stored:
-    """Write pairs down as JSONL, so that a resumed run has them whatever became of the corpus since."""
+    """Store pairs as JSONL, so that a resumed run has them even if the corpus has changed since."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "".join(f"{_record(pair)}\n" for pair in pairs).encode())
     return Stored(path)

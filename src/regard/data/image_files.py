@@ -1,8 +1,8 @@
-"""Reading images of any common kind with Pillow, as pictures of one kind: 8 bits of red, green and blue.
+"""Read image files of any common format with Pillow, as 8-bit RGB.
 
-An image is turned as its EXIF data says. What is transparent shows white. Of an animation the first frame is taken, of
-16 bits the upper eight; grey and CMYK become red, green and blue. Where a size is given, the largest square in the
-middle is resized to it, smoothly (bicubic, averaging where it shrinks).
+EXIF rotation is applied. Transparent areas become white. The first frame of an animation and the upper 8 of 16 bits are
+used; greyscale and CMYK are converted to RGB. If a size is given, the largest centred square is resized to it (bicubic,
+with antialiasing when shrinking).
 """
 
 import io
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MEGAPIXELS: Final = 50.0
-"""The largest image that is read, unless another limit is given: a small file can unpack to fill the memory."""
+"""The default limit on image size: a small file can decompress to fill the memory."""
 _LARGEST_FILE: Final = 1 << 28
 _SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 _WHITE: Final = (255, 255, 255, 255)
@@ -30,15 +30,15 @@ Box = tuple[float, float, float, float]
 
 
 class UnknownImageError(DataError):
-    """A file that is none of the kinds of images that can be read."""
+    """A file in an unknown image format."""
 
 
 class LargeImageError(DataError):
-    """An image with more pixels than are read."""
+    """An image with more pixels than the limit."""
 
 
 def read_image(path: str | Path, pixels: int | None = None, megapixels: float = MEGAPIXELS) -> NDArray[np.uint8]:
-    """Read an image file: height × width × 3, or `pixels` × `pixels` × 3 where a size is given."""
+    """Read an image file: height × width × 3, or `pixels` × `pixels` × 3 if a size is given."""
     name = str(path)
     try:
         with open(path, "rb") as file:
@@ -57,7 +57,7 @@ def read_image(path: str | Path, pixels: int | None = None, megapixels: float = 
 def decode_image(
     content: bytes, name: str = "the image", pixels: int | None = None, megapixels: float = MEGAPIXELS
 ) -> NDArray[np.uint8]:
-    """Read the bytes of an image file; `name` is what messages call it."""
+    """Decode the bytes of an image file; `name` is used in messages."""
     pillow = _pillow()
     if not content:
         raise DataError(f"{name} is empty. Fetch it again, or leave it out.")
@@ -76,7 +76,7 @@ def decode_image(
 
 
 def resize(picture: NDArray[np.uint8], pixels: int) -> NDArray[np.uint8]:
-    """Make of a picture, height × width × 1 or 3, one of `pixels` rows and columns, as image files are read."""
+    """Crop and resize a picture, height × width × 1 or 3, to `pixels` × `pixels`, as for image files."""
     if picture.shape[:2] == (pixels, pixels):
         return picture
     pillow = _pillow()
@@ -85,9 +85,9 @@ def resize(picture: NDArray[np.uint8], pixels: int) -> NDArray[np.uint8]:
 
 
 def on_whole(box: Box, pixels: int, size: tuple[int, int]) -> Box:
-    """Turn a box in an image that was read with `pixels` rows into one in the whole, of `size` rows and columns.
+    """Convert a box from an image read at `pixels` × `pixels` to the whole image of `size` (rows, columns).
 
-    A box in what was read lies in the largest square in the middle: what is beside that square was never read.
+    The image that was read is the largest centred square of the whole.
     """
     left, top, right, _ = _middle((size[1], size[0]))
     times = (right - left) / pixels
@@ -95,9 +95,9 @@ def on_whole(box: Box, pixels: int, size: tuple[int, int]) -> Box:
 
 
 def mask_on_whole(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Turn the pixels of a thing, in an image that was read, into those of the whole, of `size` rows and columns.
+    """Convert a mask from an image that was read to the whole image of `size` (rows, columns).
 
-    Each pixel of the largest square in the middle is as the nearest that was read; none beside it is the thing's.
+    Pixels of the largest centred square take the nearest value; those outside it are false.
     """
     left, top, right, bottom = _middle((size[1], size[0]))
     nearest = (np.arange(right - left) * 2 + 1) * len(mask) // (2 * (right - left))
@@ -121,7 +121,7 @@ def _near(path: Path) -> str:
 
 
 def _open(pillow: Any, content: bytes, name: str, megapixels: float) -> "Image.Image":
-    """Read an image's header; its size is checked by us, against our own limit."""
+    """Read an image's header; its size is checked against our own limit instead of Pillow's."""
     try:
         image: Image.Image = pillow.open(io.BytesIO(content))
     except pillow.UnidentifiedImageError:
@@ -137,7 +137,7 @@ def _open(pillow: Any, content: bytes, name: str, megapixels: float) -> "Image.I
 
 
 def _damaged(name: str, error: Exception) -> DataError:
-    return DataError(f"{name} is cut short or damaged ({error}). Fetch it again, or leave it out.")
+    return DataError(f"{name} is truncated or damaged ({error}). Fetch it again, or leave it out.")
 
 
 def _check_size(size: tuple[int, int], name: str, megapixels: float) -> None:
@@ -156,7 +156,7 @@ def _too_large(name: str, what: str, megapixels: float) -> LargeImageError:
 
 
 def _turned(image: "Image.Image") -> "Image.Image":
-    """Turn an image as its EXIF data says; where these are damaged, the image is as it is."""
+    """Apply EXIF rotation; if the EXIF data are damaged, return the image unchanged."""
     from PIL import ImageOps
 
     try:
@@ -166,7 +166,7 @@ def _turned(image: "Image.Image") -> "Image.Image":
 
 
 def _eight_bits(image: "Image.Image", name: str) -> "Image.Image":
-    """Keep the upper eight of 16 bits. Numbers of 32 bits have no agreed white; all else has eight bits already."""
+    """Reduce 16-bit pixels to their upper 8 bits; raise a DataError for 32-bit pixels, whose white is undefined."""
     from PIL import Image
 
     if image.mode not in (*_SIXTEEN_BITS, "F"):
@@ -174,13 +174,13 @@ def _eight_bits(image: "Image.Image", name: str) -> "Image.Image":
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0 or values.max() > 65_535:
         raise DataError(
-            f"{name} has numbers of 32 bits, which have no agreed black and white. Convert it to 8 or 16 bits."
+            f"{name} has 32-bit pixels, whose black and white levels are not defined. Convert it to 8 or 16 bits."
         )
     return Image.fromarray((values.astype(np.uint32) >> 8).astype(np.uint8))
 
 
 def _opaque(pillow: Any, image: "Image.Image") -> "Image.Image":
-    """Lay an image over white where it is transparent, and make it red, green and blue."""
+    """Composite an image over white and convert it to RGB."""
     if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
         over = image.convert("RGBA")
         image = pillow.alpha_composite(pillow.new("RGBA", over.size, _WHITE), over)
@@ -192,7 +192,7 @@ def _square(pillow: Any, image: "Image.Image", pixels: int) -> "Image.Image":
 
 
 def _middle(size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return the largest square in the middle of an image: left, top, right, bottom."""
+    """Return the largest centred square of an image: left, top, right, bottom."""
     width, height = size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2

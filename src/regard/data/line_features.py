@@ -1,7 +1,7 @@
-"""Numbers about each line of a corpus, so that checks need no text in memory: 62 bytes a line, whatever its length.
+"""Features of each line of a corpus, so that checks keep no text in memory: 62 bytes per line of any length.
 
-Characters are looked up for thousands of lines at once by NumPy; only hashes are made line by line. Python's hashes
-have 64 bits: that two texts of a million have the same by chance has a probability of less than one in ten million.
+Characters are processed by NumPy for thousands of lines at once; only hashing is line by line. Hashes have 64 bits: the
+probability of any collision among a million texts is less than one in ten million.
 """
 
 import re
@@ -21,50 +21,50 @@ MANGLED: Final = 1
 MARKED_UP: Final = 2
 """Has a tag or an entity of HTML."""
 CONTROLS: Final = 4
-"""Has a control character, or the mark of one that was lost."""
+"""Has a control character, or the replacement character U+FFFD."""
 _AT_ONCE: Final = 4096
 _CHARACTERS_AT_ONCE: Final = 1 << 20
 _LOOKED_AT: Final = 100_000
-"""Characters of a text whose kinds are looked up; its hash, length and words are those of the whole."""
+"""Maximum characters of a text that are classified; its hash, length and words are those of the whole."""
 _SAMPLED: Final = 16
-"""Of so many lines one is asked how many of its target's words stand in its source."""
+"""One line in this many is sampled for how many of its target's words occur in its source."""
 _MOJIBAKE: Final = re.compile("Ã[\x80-\xbf–œŸ‰„Š€‡]|Â[\x80-\xbf]|â€|(?:[ÐÑ][\x80-\xbf‚ƒ„…†‡ˆ‰Š‹Œ‘’“”•–—˜™š›œžŸ]){2}")
 _MARKUP: Final = re.compile(r"</?[A-Za-z][^<>]*>|&(?:amp|lt|gt|quot|apos|nbsp|#\d+|#x[0-9A-Fa-f]+);")
 
 
 class Features(NamedTuple):
-    """What is known of each line; arrays of two rows are of the sources and the targets."""
+    """The features of each line; arrays with two rows are for sources and targets."""
 
     fault: NDArray[np.uint8]
     """Place in FAULTS."""
     aligned: NDArray[np.bool_]
     exact: NDArray[np.int64]
-    """Hash of the text as it is."""
+    """Hash of the exact text."""
     folded: NDArray[np.int64]
-    """Hash of it in lower case, with all digits alike, without punctuation and white space."""
+    """Hash of the folded text: lower case, all digits alike, without punctuation and white space."""
     length: NDArray[np.int32]
-    """Characters."""
+    """Length in characters."""
     words: NDArray[np.int32]
     script: NDArray[np.uint8]
-    """The one that most of its letters are of."""
+    """The script of most of its letters."""
     letters: NDArray[np.int32]
-    """How many are of that one."""
+    """The number of letters in that script."""
     oddities: NDArray[np.uint8]
-    """MANGLED, MARKED_UP and CONTROLS, added up."""
+    """Bit flags: MANGLED, MARKED_UP, CONTROLS."""
 
 
 class Measured(NamedTuple):
-    """A corpus in numbers."""
+    """The features of a corpus."""
 
     features: Features
     scripts: tuple[str, ...]
-    """Their names, by number."""
+    """The names of scripts, by number."""
     shared: float
-    """How many of the targets' words stand in their sources, as a share."""
+    """The share of the targets' words that occur in their sources."""
 
 
 class _Texts(NamedTuple):
-    """Some of what Features has, for texts."""
+    """The features that concern single texts."""
 
     exact: list[int]
     folded: list[int]
@@ -76,7 +76,7 @@ class _Texts(NamedTuple):
 
 
 def measure(lines: Iterable[Entry]) -> Measured:
-    """Pass once over a corpus."""
+    """Compute the features of a corpus in one pass."""
     scripts, parts, found, asked = Scripts(), [], 0, 0
     for batch in _batches(lines):
         parts.append(_features(batch, scripts))
@@ -89,7 +89,7 @@ def measure(lines: Iterable[Entry]) -> Measured:
 
 
 def _batches(lines: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Put lines together, fewer where they are long."""
+    """Group lines into batches, with fewer lines if they are long."""
     batch: list[Entry] = []
     room, coming = _CHARACTERS_AT_ONCE, iter(lines)
     while more := list(islice(coming, 64)):
@@ -124,7 +124,7 @@ def _describe(texts: Sequence[str], scripts: Scripts) -> _Texts:
     spans = ends - sizes, ends
     script, letters = _majority(characters.script, sizes, len(scripts.names))
     folded = _hashes(characters, spans, exact)
-    for place in far:  # looked at in part: only the whole can be the same
+    for place in far:  # only partly read: compare the exact hash instead
         folded[place] = exact[place]
     oddities = _oddities(texts, characters.kind, ends)
     words = _count(_starts_of_words(characters.kind, spans[0], sizes), spans).astype(np.int32)
@@ -142,7 +142,7 @@ def _count(flags: NDArray[np.bool_], spans: Spans) -> NDArray[np.int64]:
 
 
 def _majority(script: NDArray[np.uint8], sizes: NDArray[Any], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the script that most letters of each text are of, and how many."""
+    """Return the most frequent script of each text's letters, and their number."""
     places = np.flatnonzero(script)
     owner = np.repeat(np.arange(len(sizes)), sizes)[places]
     counts = np.bincount(owner * count + script[places], minlength=len(sizes) * count).reshape(-1, count)
@@ -157,7 +157,7 @@ def _starts_of_words(kind: NDArray[np.uint8], starts: NDArray[Any], sizes: NDArr
 
 
 def _hashes(characters: Characters, spans: Spans, exact: list[int]) -> list[int]:
-    """Hash what is left of each text when it is folded; one of which nothing is left is taken as it is."""
+    """Hash each folded text; one that folds to nothing keeps its exact hash."""
     kept = (characters.kind & FOLDED) == 0
     counts = _count(kept, spans)
     ends = 4 * counts.cumsum()
@@ -176,5 +176,5 @@ def _oddities(texts: Sequence[str], kind: NDArray[np.uint8], ends: NDArray[np.in
 
 
 def _having(kind: NDArray[np.uint8], flag: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which texts have a character of a kind."""
+    """Return which texts have a character of some kind."""
     return np.unique(np.searchsorted(ends, np.flatnonzero(kind & flag), side="right"))

@@ -1,7 +1,7 @@
-"""Files as streams of lines: plain, .gz or .xz, with one clear message for whatever cannot be read.
+"""Read text files line by line: plain, .gz or .xz, with one clear message for anything that cannot be read.
 
-A file is opened anew for each pass and never held in memory. What can be read only once (standard input, a pipe) is
-spooled to an anonymous temporary file first.
+A file is reopened for each pass and never held in memory. Standard input and pipes, which can be read only once, are
+first spooled to an anonymous temporary file.
 """
 
 import gzip
@@ -23,7 +23,7 @@ from regard.errors import DataError, did_you_mean
 
 STDIN = "-"
 LONGEST_LINE = 1 << 24
-"""Bytes; a longer line is taken for a file that is not text, so that it cannot fill the memory."""
+"""In bytes; a file with a longer line is rejected as not text, so that it cannot fill the memory."""
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 _NOT_READ = {
@@ -37,7 +37,7 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class LineError(DataError):
-    """A line that is not text; `text` is what can be read of it."""
+    """A line that is not valid text; `text` is what can be decoded of it."""
 
     def __init__(self, message: str, line: bytes | str = "") -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class LineError(DataError):
 
 @dataclass(frozen=True)
 class LineFile:
-    """A text file to be read in as many passes as one likes; `identity` changes when its content does."""
+    """A text file that can be iterated any number of times; `identity` changes when its content does."""
 
     name: str
     identity: str
@@ -58,7 +58,7 @@ class LineFile:
             yield self._text(number, line)
 
     def each(self) -> "Iterator[str | LineError]":
-        """Yield the lines, and in place of one that is not text what is wrong with it: for checks, which go on."""
+        """Yield the lines, with a LineError in place of an invalid one, for checks that continue after errors."""
         for number, line in enumerate(self._raw_lines(), start=1):
             try:
                 yield self._text(number, line)
@@ -79,14 +79,14 @@ class LineFile:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise LineError(
-                f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x} at place {error.start + 1:,}). "
+                f"{self.at(number)}: not UTF-8 (byte 0x{line[error.start]:02x} at position {error.start + 1:,}). "
                 f"Convert the file, for instance: iconv -f LATIN1 -t UTF-8 {self.name}",
                 line,
             ) from None
         return text.removesuffix("\n").removesuffix("\r")
 
     def at(self, number: int) -> str:
-        """Name a line of the file, as all messages do."""
+        """Return the name of a line for messages."""
         return f"{self.name}, line {number:,}"
 
     def _raw_lines(self) -> Iterator[bytes]:
@@ -95,13 +95,13 @@ class LineFile:
                 while line := stream.readline(LONGEST_LINE):
                     yield line
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-            raise DataError(f"{self.name} is cut short or damaged ({error}). Fetch or compress it again.") from None
+            raise DataError(f"{self.name} is truncated or damaged ({error}). Fetch or compress it again.") from None
         except OSError as error:
             raise _unreadable(self.name, error) from None
 
 
 def open_lines(given: str) -> LineFile:
-    """Find a file, or spool standard input (`-`) or a pipe, so that it can be read line by line, again and again."""
+    """Return a re-iterable text file; standard input (`-`) and pipes are spooled."""
     if given == STDIN:
         return _once(STDIN, sys.stdin, lambda: _spool("standard input", sys.stdin.buffer.read))
     path = Path(given)
@@ -110,7 +110,7 @@ def open_lines(given: str) -> LineFile:
         if stat.S_ISDIR(status.st_mode):
             raise DataError(f"{given} is a folder, not a file.{files_in(path)}")
         if stat.S_ISREG(status.st_mode):
-            with path.open("rb"):  # so that a file nobody may read is told before anything is done
+            with path.open("rb"):  # fail early on a file without read permission
                 pass
             identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
             return LineFile(given, identity, lambda: path.open("rb"))
@@ -122,11 +122,11 @@ def open_lines(given: str) -> LineFile:
 
 
 _spooled: dict[str, tuple[object, LineFile]] = {}
-"""What can be read only once and has been read: opened again, it is the same."""
+"""Spooled inputs, so that opening one again returns the same content."""
 
 
 def _once(name: str, source: object, spool: Callable[[], LineFile]) -> LineFile:
-    """Spool what is known by a name and a source, unless that has been done."""
+    """Spool an input, identified by name and source, unless it has been spooled already."""
     before, file = _spooled.get(name, (None, None))
     if file is None or before != source:
         file = spool()
@@ -145,14 +145,14 @@ def _unreadable(name: str, error: OSError) -> DataError:
 
 def _why_missing(path: Path) -> str:
     if path.is_symlink():
-        return f": it is a link to {os.readlink(path)!r}, which is not there."
+        return f": it is a link to {os.readlink(path)!r}, which does not exist."
     if not path.parent.is_dir():
         return f". There is no folder {str(path.parent)!r} either."
     return "." + did_you_mean(path.name, sorted(entry.name for entry in path.parent.iterdir()))
 
 
 def files_in(folder: Path) -> str:
-    """Say which files a folder has, for who gave the folder in their place."""
+    """Return a hint that lists files of a folder, for a user who gave the folder instead of a file."""
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     except OSError:
@@ -164,7 +164,7 @@ def files_in(folder: Path) -> str:
 
 
 def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
-    """Undo the compression that the first bytes tell of, whatever the file is called."""
+    """Decompress by the magic bytes, whatever the file name."""
     start = raw.peek(8)[:8]
     if start.startswith(_GZIP):
         return gzip.GzipFile(fileobj=raw)
@@ -172,7 +172,7 @@ def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
         return io.BufferedReader(_Xz(raw))
     for magic, kind in _NOT_READ.items():
         if start.startswith(magic):
-            raise DataError(f"{name} is {kind} data. Text, .gz and .xz are read: unpack it first.")
+            raise DataError(f"{name} is {kind} data. Only text, .gz and .xz can be read: decompress it first.")
     for ending, kind in ((".gz", "gzip"), (".xz", "xz")):
         if start and name.endswith(ending):
             raise DataError(f"{name} is not {kind} data. If it is plain text, rename it without {ending}.")
@@ -180,7 +180,7 @@ def _decompressed(name: str, raw: io.BufferedReader) -> io.BufferedIOBase:
 
 
 class _Xz(io.RawIOBase):
-    """What xz has compressed, one stream after the other; Python's own reader stops in silence at a damaged one."""
+    """Reader of concatenated xz streams; Python's own reader silently stops at a damaged one."""
 
     def __init__(self, raw: io.BufferedReader) -> None:
         self._raw, self._stream = raw, lzma.LZMADecompressor()
@@ -190,7 +190,7 @@ class _Xz(io.RawIOBase):
         return True
 
     def readinto(self, into: Any) -> int:
-        """Unpack some, at most as much as there is room for."""
+        """Decompress into a buffer."""
         while True:
             given = b""
             if self._stream.eof:
@@ -212,7 +212,7 @@ class _Xz(io.RawIOBase):
 
 
 def _spool(name: str, read: Callable[[int], bytes]) -> LineFile:
-    """Copy what can be read only once to a temporary file that has no name and leaves nothing behind."""
+    """Copy an input that can be read only once to an anonymous temporary file."""
     try:
         spooled = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the LineFile goes
         digest = _copy(read, spooled)
@@ -238,7 +238,7 @@ def _copy(read: Callable[[int], bytes], spooled: io.BufferedRandom) -> str:
 
 
 class _Pass(io.RawIOBase):
-    """One pass over a shared file with a place of its own, so that several passes can run at once."""
+    """One pass over a shared file with its own position, so that several passes can run at the same time."""
 
     def __init__(self, file: io.BufferedRandom) -> None:
         self._file = file

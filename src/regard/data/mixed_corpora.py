@@ -1,8 +1,8 @@
-"""Several corpora in one, each with a weight: how often an epoch has its pairs.
+"""Mix several corpora, each with a weight: how often an epoch has its pairs.
 
-Tokens are stored once. What an epoch has is drawn by row: a corpus is an endless sequence of passes over it, each in
-an order of its own, and an epoch goes on where the one before stopped. So with weight 2 it has each pair twice, with
-0.5 it has another half each time, and after E epochs every pair of a corpus of weight w was there ⌊E·w⌋ or ⌈E·w⌉ times.
+Tokens are stored once, and the rows of an epoch are drawn: each corpus is an endless sequence of shuffled passes, and
+an epoch continues where the previous one stopped. With weight 2 it has each pair twice, with 0.5 another half each
+time; after E epochs every pair of a corpus of weight w has occurred ⌊E·w⌋ or ⌈E·w⌉ times.
 """
 
 import re
@@ -21,12 +21,12 @@ from regard.errors import ConfigError, DataError
 
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
 HEAVIEST: Final = 1_000
-"""The greatest weight: rows of an epoch are held in memory."""
+"""The maximum weight: the rows of an epoch are held in memory."""
 ONE: Final = Fraction(1)
 
 
 class Entry(NamedTuple):
-    """What one `CORPUS*WEIGHT` says, or one `TAG=CORPUS*WEIGHT`."""
+    """A parsed `CORPUS*WEIGHT` or `TAG=CORPUS*WEIGHT`."""
 
     parts: tuple[str, ...]
     weight: Fraction = ONE
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class MixedCorpora(Corpus):
-    """All pairs of several corpora, one corpus after the other, each once: weights only count when epochs are drawn."""
+    """The concatenation of several corpora, each pair once; weights apply only when epochs are drawn."""
 
     def __init__(self, corpora: Sequence[Corpus], weights: Sequence[Fraction] = ()) -> None:
         self._corpora = tuple(corpora)
@@ -50,27 +50,27 @@ class MixedCorpora(Corpus):
 
     @property
     def parts(self) -> tuple[Corpus, ...]:
-        """The corpora, in the order in which their pairs come."""
+        """The corpora, in the order of their pairs."""
         return self._corpora
 
     def identity(self) -> str:
-        """Take in the weights."""
+        """Cover the weights too."""
         both = zip(self._weights, self._corpora, strict=True)
         return "\n".join(f"{shown(weight)} {corpus.identity()}" for weight, corpus in both)
 
 
 class Draws:
-    """Which rows an epoch has, of corpora that lie one after the other and have weights: a pure function."""
+    """Draws the rows of an epoch from concatenated corpora with weights: a pure function of seed and epoch."""
 
     def __init__(self, counts: Sequence[int], weights: Sequence[Fraction], seed: int) -> None:
-        """`counts` is how many rows each corpus has."""
+        """`counts` has the number of rows of each corpus."""
         self._ends = list(np.cumsum(counts))
         self._counts, self._weights, self._seed = tuple(counts), tuple(weights), seed
         if all(weight * count < 1 for weight, count in zip(self._weights, self._counts, strict=True)):
             raise DataError("With these weights there are epochs without a single pair: raise them.")
 
     def __call__(self, epoch: int) -> NDArray[np.int64]:
-        """Return the rows of an epoch, counted from 1, corpus by corpus; a row may be there several times."""
+        """Return the rows of an epoch (counted from 1), corpus by corpus; a row may occur several times."""
         drawn = []
         for corpus, (count, weight) in enumerate(zip(self._counts, self._weights, strict=True)):
             start, end = ((each * weight * count).__floor__() for each in (epoch - 1, epoch))
@@ -79,15 +79,15 @@ class Draws:
 
     @property
     def identity(self) -> str:
-        """What changes whenever epochs may have other rows."""
+        """An identifier that changes if epochs may have other rows."""
         return " ".join(f"{n}*{shown(weight)}" for n, weight in zip(self._counts, self._weights, strict=True))
 
     def sizes(self) -> list[int]:
-        """How many pairs of each corpus an epoch has; a weight that is no whole number may make it one more."""
+        """Return the number of pairs of each corpus per epoch; with fractional weights it may be one more."""
         return [(weight * count).__floor__() for weight, count in zip(self._weights, self._counts, strict=True)]
 
     def _rows(self, corpus: int, start: int, end: int) -> NDArray[np.int64]:
-        """Return what a corpus has from one place to another in the endless sequence of passes over it."""
+        """Return the rows from `start` to `end` of a corpus's endless sequence of passes."""
         count, rows = self._counts[corpus], [np.zeros(0, np.int64)]
         while start < end:
             number, first = divmod(start, count)
@@ -97,18 +97,18 @@ class Draws:
         return np.concatenate(rows)
 
     def _pass(self, corpus: int, number: int) -> NDArray[np.int64]:
-        """Return the order of a pass. Only raw random bits are drawn, which NumPy keeps the same."""
+        """Return the order of a pass. Only raw random bits are drawn, which NumPy keeps stable across releases."""
         random = np.random.PCG64([self._seed % 2**64, number, corpus + 1])
         return np.argsort(random.random_raw(self._counts[corpus]), kind="stable")
 
 
 def shown(weight: Fraction) -> str:
-    """Write a weight as a person would."""
+    """Format a weight."""
     return str(weight) if weight.denominator == 1 else f"{float(weight):.9f}".rstrip("0")
 
 
 def parse_mixed(entry: str, setting: str = "data.mixed") -> Entry:
-    """Read one `CORPUS*WEIGHT`, or `CORPUS` of weight 1; commas separate the files of a corpus."""
+    """Parse one `CORPUS*WEIGHT`, or `CORPUS` of weight 1; commas separate the files of a corpus."""
     corpus, star, written = entry.rpartition("*")
     parts = tuple(part.strip() for part in (corpus if star else entry).split(","))
     weight = _weight(entry, written.strip(), setting) if star else ONE
@@ -118,15 +118,15 @@ def parse_mixed(entry: str, setting: str = "data.mixed") -> Entry:
             "(commas separate the files of a corpus)."
         )
     if STDIN in parts:
-        raise ConfigError(f"{setting}: {entry!r} is standard input, which goes alone: give a file.")
+        raise ConfigError(f"{setting}: {entry!r} is standard input, which cannot be mixed: give a file.")
     return Entry(parts, weight)
 
 
 def _weight(entry: str, written: str, setting: str) -> Fraction:
     if not _WEIGHT.fullmatch(written):
         raise ConfigError(
-            f"{setting}: {entry!r} ends in {written!r} after the *, which is no weight: write a number above 0, "
-            f"such as *2 or *0.5. Is the * part of a file's name? Then say how often it counts: {entry}*1."
+            f"{setting}: {entry!r} ends in {written!r} after the *, which is not a weight: write a number above 0, "
+            f"such as *2 or *0.5. If the * is part of a file name, add a weight: {entry}*1."
         )
     weight = Fraction(written)
     if not 0 < weight <= HEAVIEST:

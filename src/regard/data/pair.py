@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from regard.errors import DataError
 
 Links = frozenset[tuple[int, int]]
-"""Links `(i, j)` from source word i to target word j, counted from 0; words are what white space separates."""
+"""Links `(i, j)` from source word i to target word j, counted from 0; words are split at white space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A gold alignment: links that must be there, and links that may be (Och & Ney 2003). `possible` holds `sure`."""
+    """A gold alignment with sure and possible links (Och & Ney 2003). `possible` includes `sure`."""
 
     sure: Links
     possible: Links
@@ -20,16 +20,16 @@ class Alignment:
         object.__setattr__(self, "possible", self.possible | self.sure)
 
     def reversed(self) -> "Alignment":
-        """Link the same words, seen from the other side."""
+        """Return the alignment with source and target swapped."""
         return Alignment(frozenset((j, i) for i, j in self.sure), frozenset((j, i) for i, j in self.possible))
 
     def guiding(self) -> Links:
-        """Return the links to learn from: of each target word the sure ones, or where it has none the possible ones."""
+        """Return the links for guided attention: the sure ones of each target word, or its possible ones if none."""
         sure = {j for _, j in self.sure}
         return self.sure | {(i, j) for i, j in self.possible if j not in sure}
 
     def __str__(self) -> str:
-        """Write it as `i-j` for sure and `ipj` for possible links, both counted from 0."""
+        """Format sure links as `i-j` and possible ones as `ipj`, counted from 0."""
         return " ".join(f"{i}{'-' if (i, j) in self.sure else 'p'}{j}" for i, j in sorted(self.possible))
 
 
@@ -42,7 +42,7 @@ class Pair:
     alignment: Alignment | None = field(default=None, compare=False)
 
     def reversed(self) -> "Pair":
-        """Turn the pair round: what was the target is to be read."""
+        """Return the pair with source and target swapped."""
         return Pair(self.target, self.source, None if self.alignment is None else self.alignment.reversed())
 
 
@@ -52,13 +52,13 @@ def as_pair(given: Pair | tuple[str, str]) -> Pair:
 
 
 def record(pair: Pair) -> str:
-    """Write a pair as an object of JSON."""
+    """Format a pair as a JSON object."""
     alignment = {} if pair.alignment is None else {"alignment": str(pair.alignment)}
     return json.dumps({"source": pair.source, "target": pair.target, **alignment}, ensure_ascii=False)
 
 
 def row(pair: Pair, name: str, number: int, instead: str = "--json") -> str:
-    """Write a pair as a row of TSV; the rest is for the message if TSV cannot hold it, `instead` what can."""
+    """Format a pair as a TSV row; the other arguments are for the error if it has a tab or a line break."""
     texts = [pair.source, pair.target]
     if any("\t" in text or "\n" in text or text.endswith("\r") for text in texts):
         raise DataError(f"{name}, pair {number:,}: a tab or a line break, which TSV cannot hold. Use {instead}.")

@@ -1,8 +1,8 @@
-"""Pairs of texts as packed tokens: in this process, or for a large corpus in several beside it.
+"""Tokenize pairs to packed arrays: in this process, or in several worker processes for a large corpus.
 
-A worker is a program of its own (`python -m regard.data.parallel_tokenization`), which reads messages from its standard
-input and answers on its standard output, one after the other. It ends when its input does, whatever became of the
-process that started it. Nothing is forked: threads and a GPU of the starting process are none of its business.
+A worker is a separate program (`python -m regard.data.parallel_tokenization`) that reads messages from stdin and
+answers on stdout, in order. It exits when its input ends, so also when its parent dies. It is not forked, so it shares
+no threads or GPU state with the parent.
 """
 
 import contextlib
@@ -28,34 +28,34 @@ from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
 
 AT_ONCE: Final = 4096
-"""Pairs packed in one go."""
+"""Pairs per message."""
 ALONE: Final = 8
-"""So many batches are packed in this process; a corpus that is longer is worth the start of others."""
+"""Messages that are packed in this process; workers are started only for a longer corpus."""
 MOST: Final = 8
-"""Processes: more would wait for this one to read the corpus."""
+"""Maximum number of workers: more would wait for this process to read the corpus."""
 _NONE: Final = "None"
 _SIZE: Final = struct.Struct("<q")
 
 
 class Packed(NamedTuple):
-    """A batch of pairs as a cache has them, all as raw numbers; pairs that are too long are left out."""
+    """A batch of tokenized pairs in the raw format of a cache, without pairs that are too long."""
 
     source: bytes
-    """Tokens one after the other, each text with its end mark."""
+    """Concatenated tokens, each text with its end token."""
     target: bytes
     source_lengths: bytes
-    """Tokens of each text, the end mark included: 64-bit."""
+    """The number of tokens of each text, end token included (64-bit)."""
     target_lengths: bytes
     links: bytes
-    """Positions (target token, source token), one link after the other; empty unless links were asked for."""
+    """Links as positions (target token, source token); empty unless requested."""
     link_counts: bytes
-    """Links of each pair: 64-bit."""
+    """The number of links of each pair (64-bit)."""
     counts: bytes
-    """Pairs left out, tokens of the longest text (without the end mark), pairs with a gold alignment: 64-bit."""
+    """Pairs left out, tokens of the longest text (without end token), pairs with a gold alignment (64-bit)."""
 
 
 class Packer:
-    """Packs pairs; what it is given is what `message` made of them."""
+    """Tokenizes and packs the pairs of a `message`."""
 
     def __init__(self, tokenizers: Tokenizers, max_length: int, links: bool) -> None:
         self._tokenizers, self._max_length, self._links = tokenizers, max_length, links
@@ -63,7 +63,7 @@ class Packer:
         self._end = np.array([EOS], self._dtype).tobytes()
 
     def __call__(self, packed: bytes) -> Packed:
-        """Encode the texts, and link the tokens that a gold alignment links."""
+        """Tokenize the texts, and convert gold alignments to token links."""
         parts = packed.decode().split("\0")[:-1]
         each = 3 if self._links else 2
         texts = parts[0::each], parts[1::each]
@@ -100,26 +100,26 @@ class Packer:
 
 
 def message(pairs: Iterable[Pair], links: bool) -> bytes:
-    """Write pairs for a packer, their gold alignments too if links are wanted. No text holds a NUL."""
+    """Serialise pairs for a packer, with gold alignments if `links`. No text has a NUL, which separates them."""
     if links:
         return "".join([f"{pair.source}\0{pair.target}\0{pair.alignment}\0" for pair in pairs]).encode()
     return "".join([f"{pair.source}\0{pair.target}\0" for pair in pairs]).encode()
 
 
 def messages(corpus: Iterable[Pair], links: bool) -> Iterator[bytes]:
-    """Write a corpus for a packer, so many pairs at a time."""
+    """Serialise a corpus for a packer in batches."""
     pairs = iter(corpus)
     while batch := list(islice(pairs, AT_ONCE)):
         yield message(batch, links)
 
 
 def token_dtype(tokenizers: Tokenizers) -> str:
-    """Return the numbers that hold every id of both vocabularies."""
+    """Return the smallest integer type for the ids of both vocabularies."""
     return "<u2" if max(tokenizers.source.size, tokenizers.target.size) <= 1 << 16 else "<i4"
 
 
 def position_dtype(max_length: int) -> str:
-    """Return the numbers that hold positions up to that of the end mark."""
+    """Return the smallest integer type for positions up to that of the end token."""
     return "<u2" if max_length < 1 << 16 else "<i4"
 
 
@@ -130,9 +130,9 @@ def _alignment(written: str, source: str, target: str) -> Alignment | None:
 def pack_all(
     messages: Iterable[bytes], tokenizers: Tokenizers, max_length: int, links: bool, folder: Path
 ) -> Generator[Packed, None, None]:
-    """Yield what each message becomes, in order; the result is the same whoever packs it.
+    """Yield the packed pairs of each message, in order; the result does not depend on the number of workers.
 
-    `folder` is for what the other processes need to be told; it is there only if there are such.
+    `folder` is a temporary folder with the tokenizers for the workers; it is created only if there are any.
     """
     packer, coming = Packer(tokenizers, max_length, links), iter(messages)
     first = list(islice(coming, ALONE + 1))
@@ -148,18 +148,18 @@ def pack_all(
 
 
 def processors() -> int:
-    """Return how many processes may pack: one for each processor that this one may use."""
+    """Return the number of CPU cores that this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return min(allowed, MOST, int(threads) if threads.isdecimal() and int(threads) else MOST)
 
 
 class _Processes:
-    """Processes that pack. Each is spoken to by a thread of this one, which waits for the answer."""
+    """A pool of worker processes, each served by a thread of this process that waits for its answers."""
 
     def __init__(self, count: int, arguments: Sequence[str]) -> None:
         self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        # -P: a file of the folder that we happen to be in is not to be taken for one of Python's modules.
+        # -P: do not import modules from the current folder.
         command = [sys.executable, "-P", "-m", "regard.data.parallel_tokenization", *arguments]
         path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
@@ -168,7 +168,7 @@ class _Processes:
         for _ in range(count):
             try:
                 started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-            except OSError:  # no room for another one
+            except OSError:  # no resources for another one
                 if self._all:
                     break
                 raise
@@ -179,7 +179,7 @@ class _Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # In the middle of something only if that has failed already: nobody waits for the answer.
+        # A worker is still busy only after a failure: nobody waits for its answer.
         for process in self._all:
             process.kill()
         self._threads.shutdown(cancel_futures=True)
@@ -187,11 +187,11 @@ class _Processes:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 assert pipe is not None
-                with contextlib.suppress(OSError):  # half a message, that nobody will read
+                with contextlib.suppress(OSError):  # an incomplete message that nobody will read
                     pipe.close()
 
     def map(self, messages: Iterable[bytes]) -> Iterator[Packed]:
-        """Yield the answers in the order of the messages; few more than there are processes are held at a time."""
+        """Yield the answers in the order of the messages; only a few more than there are workers are in flight."""
         waiting: deque[Future[Packed]] = deque()
         for text in messages:
             waiting.append(self._threads.submit(self._ask, text))
@@ -208,7 +208,7 @@ class _Processes:
             _send(process.stdin, (text,))
             answer = _receive(process.stdout, len(Packed._fields))
         except (OSError, EOFError):
-            raise DataError(f"A process that was tokenising the corpus ended ({_how(process)}).") from None
+            raise DataError(f"A worker process for tokenization died ({_how(process)}).") from None
         finally:
             self._free.put(process)
         if not answer[-1]:
@@ -240,7 +240,7 @@ def _read(pipe: IO[bytes], size: int) -> bytes:
 
 
 def serve(pack: Callable[[bytes], Packed], coming: IO[bytes], going: IO[bytes]) -> None:
-    """Answer messages until there are no more; an error that is the user's to mend is an answer without counts."""
+    """Answer messages until the input ends; a user error is sent as an answer without counts."""
     while True:
         try:
             (text,) = _receive(coming, 1)
@@ -254,8 +254,8 @@ def serve(pack: Callable[[bytes], Packed], coming: IO[bytes], going: IO[bytes]) 
 
 
 def main() -> None:
-    """Pack as the arguments say: the folder of the tokenizers, the greatest length, 1 if links are wanted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one hears of it, and ends this one
+    """Run a worker; the arguments are the tokenizers' folder, the maximum length, and 1 for links."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     folder, max_length, links = sys.argv[1:]
     packer = Packer(Tokenizers.load(Path(folder)), int(max_length), links == "1")
     try:

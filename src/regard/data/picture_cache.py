@@ -1,8 +1,7 @@
-"""Pictures of a source as numbers on disk, painted or decoded once: bytes of pixels, or features of regions.
+"""Pictures in memory-mapped files, painted or decoded once: pixels as bytes, or region features.
 
-A cache is a folder: `pictures` (all of them, one after the other), `numbers` (for each caption whose it is, or for each
-picture its class: 32 bits) and `pictures.json`. It is built beside its place and renamed: it is there whole, or not at
-all.
+A cache is a folder: `pictures` (all of them, concatenated), `numbers` (the picture of each caption, or the class of
+each picture: 32 bits) and `pictures.json`. It is built under a temporary name and renamed, so it is complete or absent.
 """
 
 import json
@@ -30,7 +29,7 @@ _AT_ONCE: Final = 256
 
 @dataclass(frozen=True)
 class PictureIndex:
-    """What pictures.json holds."""
+    """The content of pictures.json."""
 
     format: int
     shape: tuple[int, ...]
@@ -38,13 +37,13 @@ class PictureIndex:
     dtype: str
     numbers: int
     origin: str
-    """Stands for the source: what can be told without reading the pictures."""
+    """Identifies the source, without reading the pictures."""
     fingerprint: str
-    """Stands for the pictures and numbers themselves."""
+    """A checksum of the pictures and numbers."""
 
 
 class PictureCache:
-    """The pictures of a source, mapped into memory."""
+    """The memory-mapped pictures of a source."""
 
     def __init__(self, folder: Path, index: PictureIndex) -> None:
         self.index = index
@@ -56,12 +55,12 @@ class PictureCache:
 
     @property
     def fingerprint(self) -> str:
-        """Two caches with one fingerprint hold the same."""
+        """A checksum: caches with the same fingerprint have the same content."""
         return self.index.fingerprint
 
     @classmethod
     def open(cls, folder: Path) -> "PictureCache":
-        """Open a cache that was built before."""
+        """Open an existing cache."""
         path = folder / INDEX
         try:
             record = json.loads(path.read_bytes())
@@ -75,7 +74,7 @@ class PictureCache:
 
     @classmethod
     def build(cls, folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> "PictureCache":
-        """Read all pictures of a source into a folder; a cache that is there already is replaced."""
+        """Read all pictures of a source into a folder, replacing any existing cache."""
         try:
             with folder_anew(folder) as building:
                 _write(building, pictures, numbers.astype("<i4"))
@@ -86,7 +85,7 @@ class PictureCache:
 
     @classmethod
     def reuse_or_build(cls, folder: Path, pictures: Pictures, numbers: NDArray[Any]) -> "PictureCache":
-        """Open the cache that is there if it was made of the very same things, else build it."""
+        """Open the existing cache if it was made from the same inputs, else build it."""
         try:
             cache = cls.open(folder)
         except DataError:
@@ -97,7 +96,7 @@ class PictureCache:
 
 
 class Captions(Corpus):
-    """All that is said of the pictures of a source, as a corpus without sources."""
+    """All captions of a source of pictures, as a corpus of targets without sources."""
 
     paired = False
 
@@ -113,11 +112,11 @@ class Captions(Corpus):
         return (Pair("", caption) for captions in self.captions for caption in captions)
 
     def identity(self) -> str:
-        """Tell captions from the pictures that they are of."""
+        """Distinguish the captions from their pictures."""
         return f"{type(self).__name__}\n{self._identity}"
 
     def owners(self, tokenizers: Tokenizers, max_length: int, left_out: int) -> NDArray[np.int32]:
-        """Return for each caption that a cache of tokens kept the number of its picture."""
+        """Return the picture number of each caption that the token cache kept."""
         owners = np.repeat(np.arange(len(self.captions), dtype=np.int32), [len(each) for each in self.captions])
         if not left_out:
             return owners
@@ -127,9 +126,9 @@ class Captions(Corpus):
     def named(
         self, spoken: Iterable[Sequence[Spoken]], tokenizers: Tokenizers, max_length: int, things: int
     ) -> NDArray[np.bool_]:
-        """Return for each caption that a cache of tokens kept, each token and each thing whether it speaks of this.
+        """Return whether a token names an object: kept captions × tokens × objects.
 
-        `spoken` is what words speak of; a token does as its word. The mark of the end speaks of nothing.
+        `spoken` has the objects that each word names; a token names what its word does. The end token names nothing.
         """
         encoded = tokenizers.target.encode_all([pair.target for pair in self])
         said = [words for each in spoken for words in each]
@@ -147,7 +146,7 @@ def labels_of(pictures: Pictures) -> NDArray[np.int32]:
 
 
 def read_pictures(pictures: Pictures, indices: Sequence[int]) -> NDArray[Any]:
-    """Return several pictures as a model reads them: pixels, or features of regions."""
+    """Return several pictures in the form a model reads: pixels, or region features."""
     if "image" in pictures.has:
         return pictures.images(indices)
     return np.stack([pictures.regions(index) for index in indices])

@@ -1,4 +1,4 @@
-"""What a source of pictures amounts to, and what is wrong with it: every picture is read, as training will."""
+"""Check a source of pictures: statistics and problems. Every picture is read, as in training."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from regard.data.region_features import Regions, counted
 from regard.errors import DataError
 
 _SHOWN = 5
-"""Problems that are told; the rest is counted."""
+"""The number of problems listed; the rest is only counted."""
 
 
 def summary(pictures: Pictures, size: int | None = None) -> str:
-    """Sum up the first `size` pictures, or all; raise a DataError that names the first of those that cannot be used."""
+    """Summarise the first `size` pictures, or all; raise a DataError that lists the first unusable ones."""
     places = range(len(pictures) if size is None else min(size, len(pictures)))
     if not places:
         raise DataError(f"{pictures.name} is empty: there is nothing to learn from.")
@@ -33,9 +33,9 @@ def summary(pictures: Pictures, size: int | None = None) -> str:
 
 
 def caption_rows(pictures: Pictures, size: int | None = None) -> Iterator[str]:
-    """Write captions in Flickr8k's own layout: name.jpg#0 TAB caption."""
+    """Yield captions in Flickr8k's format: name.jpg#0 TAB caption."""
     if "captions" not in pictures.has:
-        raise DataError(f"{pictures.name} has no captions to print: --check tells what it has.")
+        raise DataError(f"{pictures.name} has no captions to print: --check shows what it has.")
     for place, captions in enumerate(islice(pictures.every("captions"), size)):
         for number, caption in enumerate(captions):
             yield f"{pictures.called(place)}#{number}\t{' '.join(caption.split())}"
@@ -58,9 +58,9 @@ def _of_images(pictures: Pictures, places: Sequence[int]) -> str:
 
 def _of_regions(pictures: Pictures, places: Sequence[int]) -> str:
     names = Counter(map(pictures.called, places))
-    problems = [f"{name} is there {count} times: names must differ." for name, count in names.items() if count > 1]
+    problems = [f"{name} occurs {count} times: names must differ." for name, count in names.items() if count > 1]
     unusable = (place for place in places if not np.isfinite(pictures.regions(place)).all())
-    problems += [f"{pictures.called(place)} has features that are infinite or no numbers (NaN)." for place in unusable]
+    problems += [f"{pictures.called(place)} has features that are infinite or NaN." for place in unusable]
     _refuse(pictures.name, problems, len(places))
     count, width = pictures.regions(0).shape
     seen = sum(map(pictures.can_be_seen, places)) if isinstance(pictures, Regions) else 0

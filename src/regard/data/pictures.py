@@ -1,18 +1,18 @@
-"""Pictures by number, with what is said of them, wherever they come from: what training and evaluation know of them.
+"""Sources of pictures with their annotations, in one interface for training and evaluation.
 
-A source of pictures has a length, and for each number from 0 some of these:
+A source of pictures has a length, and for each picture number from 0 some of these parts:
 
 | part      | what                                                   | scenes | Fashion-MNIST | folder | .npz |
 |-----------|--------------------------------------------------------|--------|---------------|--------|------|
 | image     | the picture: uint8, height × width × `channels`        | yes    | yes           | yes    |      |
 | regions   | features of its regions: float32, regions × width      |        |               |        | yes  |
-| captions  | what is said of it: one or more texts                  | yes    |               | yes    | yes  |
-| questions | what is asked about it, and the answers                | yes    |               |        |      |
-| objects   | what is in it: classes, boxes, masks                   | yes    |               |        |      |
-| spoken    | the objects that each word of each caption speaks of   | yes    |               |        |      |
-| label     | what it shows, as a place in `labels`                  |        | yes           |        |      |
+| captions  | one or more captions                                   | yes    |               | yes    | yes  |
+| questions | questions about it, with answers                       | yes    |               |        |      |
+| objects   | the objects in it: classes, boxes, masks               | yes    |               |        |      |
+| spoken    | the objects that each word of each caption names       | yes    |               |        |      |
+| label     | its class, as an index into `labels`                   |        | yes           |        |      |
 
-`has` names the parts that there are; to ask for another raises a DataError that says so.
+`has` names the parts of a source; accessing another part raises a DataError.
 """
 
 import json
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
 EMBEDDED: Final = "scenes"
 INSTALLED: Final = "fashion-mnist"
 _NEEDED: Final = {"write": "captions", "classify": "label", "answer": "questions", "detect": "objects"}
-"""What a model of each task learns from, and is scored by."""
+"""The annotation that each task is trained and scored on."""
 PARTS: Final = ("image", "regions", "captions", "questions", "objects", "spoken", "label")
 _DEFAULT_SIZES: Final = {"train": 40_000, "valid": 1_000, "test": 2_000}
 _PIXELS: Final = 64
 _AT_ONCE: Final = 4096
-"""Scenes that several processes are asked for at once."""
+"""Scenes per request to the worker processes."""
 IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _CLASSES: Final = "fashion-mnist or a folder with its IDX files"
 _FOLDER: Final = "a folder of images and a captions file"
 _FEATURES: Final = "an .npz file of region features and a captions file"
 _FORMS: Final = f"Give scenes, {_CLASSES}, {_FOLDER}, or {_FEATURES}"
-_TOLD: Final = {"image": "images", "regions": "features of regions", "spoken": "objects of words", "label": "classes"}
-"""What messages call a part, where it is not its name."""
+_TOLD: Final = {"image": "images", "regions": "region features", "spoken": "objects of words", "label": "classes"}
+"""The names of parts in messages, where they differ."""
 _HOLDERS: Final = {
     "image": f"scenes, {_CLASSES}, or {_FOLDER}",
     "regions": _FEATURES,
     "captions": f"scenes, {_FOLDER}, or {_FEATURES}",
     "label": _CLASSES,
 }
-"""What has a part; all others scenes alone have."""
+"""The sources that have a part; other parts exist only in scenes."""
 
 
 T = TypeVar("T")
 PictureInput: TypeAlias = NDArray[Any] | str | Path | Sequence[str | Path]
 """Files of images, or arrays of what a model reads: pixels, or features of regions."""
 Skip = Callable[[DataError], None]
-"""Is told why a picture is left out."""
+"""Receives the error of a picture that is skipped."""
 
 
 class PictureQuestion(NamedTuple):
@@ -73,47 +73,47 @@ class PictureQuestion(NamedTuple):
     answer: str
     kind: str = ""
     held_out: bool = False
-    """Whether it is about a combination that training never saw."""
+    """Whether it is about a held-out combination."""
     things: tuple[int, ...] = ()
-    """The numbers of the objects that decide the answer, where they are known."""
+    """The numbers of the objects that decide the answer, if known."""
     named: tuple[tuple[int, ...], ...] = ()
-    """For each word the objects that it is a name of, or a part of one, where they are known."""
+    """For each word the objects that it names or helps to name, if known."""
 
 
 Spoken = tuple[tuple[int, ...], ...]
-"""For each word of a caption the numbers of the objects that it speaks of; of none for articles and the like."""
+"""For each word of a caption the numbers of the objects that it names; none for articles and the like."""
 
 
 class Things(NamedTuple):
-    """What is in a picture."""
+    """The objects in a picture."""
 
     classes: NDArray[np.int64]
-    """Of each thing, as a place in `labels`."""
+    """The class of each object, as an index into `labels`."""
     boxes: NDArray[np.int64]
-    """Things × (left, top, right, bottom), in pixels; right and bottom lie just beyond."""
+    """Objects × (left, top, right, bottom), in pixels; right and bottom are exclusive."""
     masks: NDArray[np.bool_]
-    """Things × height × width."""
+    """Objects × height × width."""
     held_out: bool = False
-    """Whether one of them is a combination that training never saw."""
+    """Whether one of them is a held-out combination."""
 
 
 class Pictures(ABC):
-    """Pictures by number. A source overrides what it has, and names it in `has`."""
+    """A source of pictures. Subclasses override the parts they have, and name them in `has`."""
 
     name: str
-    """What messages call it."""
+    """The name of the source in messages."""
     has: frozenset[str]
     channels: int = 3
-    """Of an image: 3 for red, green and blue, 1 for grey."""
+    """Channels of an image: 3 for RGB, 1 for greyscale."""
     labels: tuple[str, ...] = ()
-    """The names of the classes, of pictures or of what is in them."""
+    """The names of the classes, of pictures or of the objects in them."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def identity(self) -> str:
-        """Return what changes whenever the pictures, or what is said of them, may have changed."""
+        """Return an identifier that changes if the pictures or their annotations may have changed."""
 
     def image(self, index: int) -> NDArray[np.uint8]:
         """Return a picture: height × width × channels."""
@@ -128,27 +128,27 @@ class Pictures(ABC):
         raise self.lacks("regions")
 
     def captions(self, index: int) -> tuple[str, ...]:
-        """Return what is said of a picture; its words are what white space separates."""
+        """Return the captions of a picture; words are split at white space."""
         raise self.lacks("captions")
 
     def shown(self, index: int) -> NDArray[np.uint8] | None:
-        """Return a picture as people are to see it, which may be finer than what models read; None if there is none."""
+        """Return a picture for display, perhaps at a higher resolution than models read; None if there is none."""
         return self.image(index) if "image" in self.has else None
 
     def called(self, index: int) -> str:
-        """Return what people are to know a picture by."""
+        """Return the name of a picture for display."""
         return f"picture {index}"
 
     def questions(self, index: int) -> tuple[PictureQuestion, ...]:
-        """Return what is asked about a picture."""
+        """Return the questions about a picture."""
         raise self.lacks("questions")
 
     def objects(self, index: int) -> Things:
-        """Return what is in a picture."""
+        """Return the objects in a picture."""
         raise self.lacks("objects")
 
     def spoken(self, index: int) -> tuple[Spoken, ...]:
-        """Return for each caption of a picture of which objects its words speak."""
+        """Return the objects that each word names, for each caption of a picture."""
         raise self.lacks("spoken")
 
     def label(self, index: int) -> int:
@@ -167,7 +167,7 @@ class Pictures(ABC):
                 raise self.lacks(part)
 
     def lacks(self, part: str) -> DataError:
-        """Say that a part is not there."""
+        """Return the error for a missing part."""
         return _lacking(self.name, self.has, part)
 
 
@@ -175,12 +175,12 @@ def _lacking(name: str, has: frozenset[str], part: str) -> DataError:
     parts = ", ".join(_TOLD.get(one, one) for one in PARTS if one in has)
     return DataError(
         f"{name} has no {_TOLD.get(part, part)} for its pictures (it has {parts}). Give "
-        f"{_HOLDERS.get(part, EMBEDDED)}; or take another model (regard list visions)."
+        f"{_HOLDERS.get(part, EMBEDDED)}; or use another model (regard list visions)."
     )
 
 
 class ScenePictures(Pictures):
-    """The embedded scenes. `scene` gives all that there is to know of one: things, masks, gold regions."""
+    """The embedded scenes. `scene` returns all annotations of one: objects, masks, gold regions."""
 
     has = frozenset(("image", "captions", "questions", "objects", "spoken"))
 
@@ -189,7 +189,7 @@ class ScenePictures(Pictures):
         from regard.data.scenes.objects import SHAPES
 
         self.labels = SHAPES
-        generate(split, size, seed, pixels=pixels)  # says at once what cannot be had
+        generate(split, size, seed, pixels=pixels)  # fail early on invalid arguments
         self.name = f"{EMBEDDED}:{split}:{size}"
         self._made = split, size, seed, pixels
 
@@ -197,7 +197,7 @@ class ScenePictures(Pictures):
         return self._made[1]
 
     def identity(self) -> str:
-        """Take in the first scenes, so that a release that draws others from the same seed is noticed."""
+        """Cover the first scenes, so that a release whose generator differs is noticed."""
         digest = blake2b(digest_size=16)
         for index in range(min(len(self), 20)):
             digest.update(self.scene(index).painting.image.tobytes())
@@ -205,7 +205,7 @@ class ScenePictures(Pictures):
         return f"{EMBEDDED} {self._made} {digest.hexdigest()}"
 
     def scene(self, index: int) -> "Scene":
-        """Return a scene with all that is known of it."""
+        """Return a scene with all its annotations."""
         from regard.data.scenes import scene
 
         split, size, seed, pixels = self._made
@@ -216,13 +216,13 @@ class ScenePictures(Pictures):
         return self.scene(index).painting.image
 
     def images(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Paint several scenes; of many, by several processes."""
+        """Paint several scenes; many are painted by worker processes."""
         if self._painters is None or not isinstance(indices, range) or indices.step != 1 or len(indices) < 64:
             return super().images(indices)
         return np.concatenate([made["image"] for made in self._painters.make("image", indices.start, indices.stop)])
 
     def every(self, part: str) -> Iterator[Any]:
-        """Yield a part of all scenes; of many, by several processes."""
+        """Yield a part of all scenes; for many scenes, from worker processes."""
         if self._painters is None:
             yield from super().every(part)
             return
@@ -238,29 +238,29 @@ class ScenePictures(Pictures):
         return Painters(split, seed, pixels) if size > ALONE and cores() > 1 else None
 
     def captions(self, index: int) -> tuple[str, ...]:
-        """Say all that can be said of a scene."""
+        """Return all captions of a scene."""
         return tuple(caption.text for caption in self.scene(index).captions)
 
     def questions(self, index: int) -> tuple[PictureQuestion, ...]:
-        """Ask about a scene; the words have no question mark."""
+        """Return the questions about a scene, without question marks."""
         return tuple(
             PictureQuestion(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
             for one in self.scene(index).questions
         )
 
     def objects(self, index: int) -> Things:
-        """Tell the things of a scene; their classes are their shapes."""
+        """Return the objects of a scene; their classes are their shapes."""
         scene = self.scene(index)
         classes = np.array([self.labels.index(thing.shape) for thing in scene.things], np.int64)
         return Things(classes, scene.painting.boxes, scene.painting.masks, scene.held_out)
 
     def spoken(self, index: int) -> tuple[Spoken, ...]:
-        """Tell for each caption of a scene of which things its words speak."""
+        """Return the objects that each word names, for each caption of a scene."""
         return tuple(caption.things for caption in self.scene(index).captions)
 
 
 def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
-    """Yield what processes that paint have made, one scene after the other, as the scenes themselves tell it."""
+    """Yield the arrays of worker processes scene by scene, in the form that ScenePictures returns them."""
     if part == "captions":
         yield from (tuple(some) for some in json.loads(made[part].tobytes()))
     elif part == "spoken":
@@ -281,14 +281,14 @@ def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
 
 
 def within(index: int, size: int) -> int:
-    """Return an index that is one of a picture; anything else is a mistake of ours, not of a user."""
+    """Return a valid index; raise an IndexError for any other, which would be a bug."""
     if not 0 <= index < size:
         raise IndexError(f"picture {index} of {size}")
     return index
 
 
 def are_pictures(parts: Sequence[str]) -> bool:
-    """Tell whether what is given as a corpus is a source of pictures, going by its form."""
+    """Return whether a corpus argument is a source of pictures, judging by its form."""
     if not parts:
         return False
     name = parts[0].partition(":")[0]
@@ -296,7 +296,7 @@ def are_pictures(parts: Sequence[str]) -> bool:
 
 
 def held_out(parts: Sequence[str]) -> tuple[str, ...]:
-    """Name the part of a source that is kept for validation, where it has one of its own."""
+    """Return the validation part of a source, if it has one; else an empty tuple."""
     from regard.data.fashion_mnist import is_fashion
 
     name = parts[0].partition(":")[0]
@@ -306,7 +306,7 @@ def held_out(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_by(model: ModelConfig) -> tuple[str, ...]:
-    """Name the parts that pictures must have for a model: what its task is about, and what it reads."""
+    """Return the parts that a model needs: the annotation of its task, and its input."""
     task = [_NEEDED[model.task]] if model.task in _NEEDED else []
     reads = [] if model.image is None else ["regions" if model.image.kind == "regions" else "image"]
     return (*task, *reads)
@@ -320,14 +320,14 @@ def open_pictures(
     plain: bool = False,
     needed: Iterable[str] = (),
 ) -> Pictures:
-    """Open pictures that are given in any of their forms.
+    """Open pictures given in any form.
 
-    `parts` is `scenes`, which may be followed by a size and a split of its own (`scenes:20000`, `scenes:test:200`); or
-    `fashion-mnist`, where Debian has put it, or a folder with its IDX files; or a folder of images or an .npz file of
-    region features, and then a captions file, unless it is there or beside. `split` is for scenes and Fashion-MNIST,
-    `seed` for scenes, `pixels` for all but features (0: as many rows and columns as Fashion-MNIST has, or 64), `plain`
-    for captions from files: they are taken in lower case and without punctuation. `needed` are parts that there must be
-    (`needed_by`): scenes that lack one are refused for that, and not for being of the wrong size.
+    `parts` is one of: `scenes`, optionally with a size and a split (`scenes:20000`, `scenes:test:200`);
+    `fashion-mnist` (Debian's copy) or a folder with its IDX files; a folder of images or an .npz file of region
+    features, followed by a captions file unless it has the default name. `split` applies to scenes and Fashion-MNIST,
+    `seed` to scenes, `pixels` to all but features (0: the size of Fashion-MNIST, or 64), `plain` to captions from files
+    (lower case, without punctuation). `needed` are required parts (`needed_by`), which are checked for scenes before
+    their size.
     """
     from regard.data.caption_files import CaptionedImages, RegionFeatures
     from regard.data.fashion_mnist import FashionMnist, is_fashion
@@ -349,7 +349,7 @@ def open_pictures(
             return FashionMnist(path, split, pixels)
         return CaptionedImages(path, None if captions is None else Path(captions), pixels or _PIXELS, plain=plain)
     if name == INSTALLED and given != name:
-        raise DataError(f"{given!r}: {name} alone is its name; a --split, where there is one, says which part of it.")
+        raise DataError(f"{given!r}: the name is just {name}; use --split, if the command has it, to choose a part.")
     hint = did_you_mean(name, pictured)
     raise DataError(f"No pictures {given!r}: neither a folder nor an .npz file.{hint} {_FORMS}.")
 
@@ -357,9 +357,9 @@ def open_pictures(
 def read_files(
     given: Sequence[str | Path], pixels: int, channels: int = 3, skip: Skip | None = None
 ) -> tuple[list[str], NDArray[np.uint8]]:
-    """Read image files, and all images of folders, as a model reads them; return their names, too.
+    """Read image files and folders of images in the form a model reads; return their names and the array.
 
-    What cannot be read is told to `skip` and left out.
+    Unreadable images are passed to `skip` and left out.
     """
     from regard.data.image_files import read_image
 
@@ -381,9 +381,9 @@ def as_read(pictures: PictureInput, image: ImageConfig) -> NDArray[Any]:
 
 
 def read_each(names: Iterable[str], read: Callable[[str], T], skip: Skip | None = None) -> tuple[list[str], list[T]]:
-    """Read what has names, in order, and return the names of what could be read, too.
+    """Read each name with `read`; return the names that could be read, and the results.
 
-    Of the rest `skip` is told; without it the first that cannot be read is refused.
+    Errors are passed to `skip`; without it, the first error is raised.
     """
     done, found = list[str](), list[T]()
     for name in names:
@@ -399,7 +399,7 @@ def read_each(names: Iterable[str], read: Callable[[str], T], skip: Skip | None 
 
 
 def _files_in(given: str) -> list[str]:
-    """Name the images of a folder; what is none stands for itself."""
+    """Return the images of a folder; a file is returned by itself."""
     path = Path(given)
     if not path.is_dir():
         return [given]
@@ -410,7 +410,7 @@ def _files_in(given: str) -> list[str]:
 
 
 def in_channels(pictures: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
-    """Make coloured pictures grey for a model that reads one channel: as bright as eyes find colours (ITU-R BT.601)."""
+    """Convert RGB pictures to greyscale (ITU-R BT.601 luma) for a model that reads one channel."""
     if channels != 1:
         return pictures
     grey: NDArray[np.uint8] = (pictures @ np.array([0.299, 0.587, 0.114]) + 0.5).astype(np.uint8)[..., None]
@@ -418,7 +418,7 @@ def in_channels(pictures: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]
 
 
 def open_scenes(given: str, split: str = "train", seed: int = 1, pixels: int = 0) -> ScenePictures:
-    """Open the embedded scenes: `scenes`, `scenes:20000`, `scenes:test:200`; the size given last counts."""
+    """Open the embedded scenes: `scenes`, `scenes:20000`, `scenes:test:200`; the last size counts."""
     size = None
     for detail in given.split(":")[1:]:
         if detail in _DEFAULT_SIZES:

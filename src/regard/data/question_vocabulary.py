@@ -1,4 +1,4 @@
-"""What a model that answers questions knows by number, in its folder: the words of questions, and answers."""
+"""The vocabulary of a question answerer: the words of questions, and the answers."""
 
 import json
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ class QuestionVocabulary:
     def of(
         cls, train: Sequence[Sequence[PictureQuestion]], valid: Sequence[Sequence[PictureQuestion]] = ()
     ) -> "QuestionVocabulary":
-        """Take the words of a training corpus, by the alphabet, and answers and kinds of validation too.
+        """Collect the words of a training corpus, sorted, and the answers and kinds also of the validation corpus.
 
-        So what training has no answer of is answered wrongly, and can be scored.
+        Answers that occur only in validation can thus be scored, as wrong.
         """
         known = [one for some in train for one in some]
         flat = [*known, *(one for some in valid for one in some)]
@@ -42,7 +42,7 @@ class QuestionVocabulary:
         )
 
     def check(self, question: str) -> None:
-        """Raise a DataError for a question with words that training never saw."""
+        """Raise a DataError for a question with unknown words."""
         unknown = self.words.unknown(question)
         if unknown:
             hints = "".join(did_you_mean(word, self.words.words[len(MARKS) :]) for word in unknown)
@@ -52,7 +52,7 @@ class QuestionVocabulary:
         self.words.encode(question)
 
     def save(self, folder: Path) -> None:
-        """Write it into a model folder."""
+        """Write the vocabulary to a model folder."""
         record = {"words": self.words.words[len(MARKS) :], "answers": self.answers, "kinds": self.kinds}
         write_atomically(folder / FILE, json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -65,7 +65,7 @@ class QuestionVocabulary:
             words, answers, kinds = (_texts(record[name]) for name in ("words", "answers", "kinds"))
             return cls(QuestionWords(words), answers, kinds)
         except FileNotFoundError:
-            raise ModelError(f"{path} is missing: {folder} answers no questions, or is not whole.") from None
+            raise ModelError(f"{path} is missing: {folder} is not a question answerer, or is incomplete.") from None
         except OSError as error:
             raise ModelError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
         except (ValueError, TypeError, KeyError, DataError):
@@ -73,14 +73,14 @@ class QuestionVocabulary:
 
 
 def questions_of(pictures: Pictures) -> list[tuple[PictureQuestion, ...]]:
-    """Return all that is asked about the pictures of a source."""
+    """Return the questions about each picture of a source."""
     return [*pictures.every("questions")]
 
 
 def gold_cells(things: Things, asked: Sequence[PictureQuestion], grid: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return for each question in which cells of a square grid something lies that decides its answer: rows of cells.
+    """Return the cells of a square grid with objects that decide the answer: questions × cells.
 
-    A row of False is that of a question which nothing decides, such as whether there is what is not there.
+    A row is all False if no object decides, as when the question is about an object that is not there.
     """
     covered = covered_cells(things, grid)
     rows = [covered[list(one.things)].any(axis=0) for one in asked]
@@ -88,12 +88,12 @@ def gold_cells(things: Things, asked: Sequence[PictureQuestion], grid: tuple[int
 
 
 def covered_cells(things: Things, grid: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return in which cells of a square grid each thing lies: things × cells, row by row."""
+    """Return the cells of a square grid that each object covers: objects × cells, row by row."""
     return np.asarray(on_grid(things.masks, grid[0]).reshape(len(things.masks), -1) > 0)
 
 
 def covered_in_each(pictures: Pictures, grid: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return in which cells of a square grid the things of each picture lie: pictures × things × cells."""
+    """Return the cells of a square grid that the objects of each picture cover: pictures × objects × cells."""
     cells = [covered_cells(things, grid) for things in pictures.every("objects")]
     covered = np.zeros((len(cells), max(map(len, cells)), grid[0] * grid[1]), np.bool_)
     for row, some in zip(covered, cells, strict=True):
@@ -102,9 +102,9 @@ def covered_in_each(pictures: Pictures, grid: tuple[int, int]) -> NDArray[np.boo
 
 
 def named_things(asked: Sequence[PictureQuestion], tokens: int, things: int) -> NDArray[np.bool_]:
-    """Return for each question, each of so many tokens and each of so many things whether that is named by this.
+    """Return whether a token names an object: questions × tokens × objects.
 
-    The first token is the mark, which names nothing.
+    The first token is the question token, which names nothing.
     """
     named = np.zeros((len(asked), tokens, things), np.bool_)
     for row, one in zip(named, asked, strict=True):

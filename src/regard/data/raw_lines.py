@@ -1,4 +1,4 @@
-"""A corpus line by line, whatever is wrong with it: what checks read, where training stops at the first error."""
+"""Read a corpus line by line without stopping at errors, for checks; training stops at the first error."""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -15,27 +15,27 @@ class Entry(NamedTuple):
     """One line (of parallel files, one of each)."""
 
     pair: Pair
-    """As it is to be read; of what cannot be read, the whole line is the source."""
+    """The parsed pair; if the line is malformed, the whole line as the source."""
     fault: str = ""
-    """`malformed` or `empty` where training would refuse the line, else nothing."""
+    """`malformed` or `empty` if training would reject the line, else empty."""
     why: str = ""
-    """What training would say."""
+    """The error message of training."""
 
     def reversed(self) -> "Entry":
-        """Turn the pair round, if it is one."""
+        """Swap source and target, unless the line is malformed."""
         return self if self.fault == MALFORMED else self._replace(pair=self.pair.reversed())
 
 
 MALFORMED = "malformed"
 EMPTY = "empty"
 BLANK = "blank"
-"""A line without text in a file of plain text, which is passed over."""
+"""The fault of a blank line of plain text, which is skipped."""
 
 
 def entries(corpus: Corpus) -> Iterator[Entry]:
-    """Yield every line of a corpus, in order; of one that no files hold, every pair.
+    """Yield every line of a corpus in order; for a generated corpus, every pair.
 
-    Raises a DataError only for what is wrong with a file as a whole: files that do not pair, one that is not text.
+    Raises a DataError only for problems of a whole file: parallel files of different lengths, a file that is not text.
     """
     if isinstance(corpus, MixedCorpora):
         for part in corpus.parts:

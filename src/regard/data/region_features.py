@@ -1,8 +1,8 @@
-"""Features of the regions of pictures that another network has made, in an .npz file.
+"""Region features of pictures, computed by another network, in an .npz file.
 
-It has `names`; `regions`, pictures × regions × width, in floating point or as integers to be multiplied by
-`regions_scale` (one number, or one for each place of the width); and it may have `pooled`, pictures × width. A folder
-`thumbnails` beside it may have some of the pictures, by their names, for people to see.
+The file has `names`; `regions`, pictures × regions × width, in floating point or as integers to be multiplied by
+`regions_scale` (one number, or one per feature); and optionally `pooled`, pictures × width. A folder `thumbnails` next
+to it may have some of the pictures, by their names, for display.
 """
 
 import zipfile
@@ -19,14 +19,13 @@ from regard.errors import DataError, did_you_mean
 
 _THUMBNAILS: Final = "thumbnails"
 _CLOSE: Final = 0.85
-"""How alike a name must be that may have been meant: names of photographs have much in common by chance."""
+"""The similarity of a name to be suggested; high, since names of photographs are similar by chance."""
 
 
 class Regions:
-    """What such a file holds.
+    """An open file of region features.
 
-    Features stay as they were stored, and become floating point one picture at a time; what was stored without
-    compression (`np.savez`) even stays on disk until it is asked for.
+    Features are converted to floating point one picture at a time; uncompressed files (`np.savez`) are memory-mapped.
     """
 
     def __init__(self, features: Path) -> None:
@@ -43,7 +42,7 @@ class Regions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the pictures are called, in order."""
+        """The names of the pictures, in order."""
         return tuple(self._names)
 
     @property
@@ -52,7 +51,7 @@ class Regions:
         return int(self._stored.shape[2])
 
     def find(self, name: str) -> int:
-        """Return the number of a picture, given its name or the path of a file of that name."""
+        """Return the number of a picture, given its name or a path with that file name."""
         alone = Path(name).name
         found = self._known.get(name, self._known.get(alone))
         if found is None:
@@ -81,11 +80,11 @@ class Regions:
         return features
 
     def shown(self, index: int) -> NDArray[np.uint8] | None:
-        """Read a picture's thumbnail, where there is one."""
+        """Read a picture's thumbnail; None if there is none."""
         return read_image(self._thumbnail(index)) if self.can_be_seen(index) else None
 
     def can_be_seen(self, index: int) -> bool:
-        """Tell whether a picture has a thumbnail."""
+        """Return whether a picture has a thumbnail."""
         return self._thumbnail(index).is_file()
 
     def _thumbnail(self, index: int) -> Path:
@@ -93,7 +92,7 @@ class Regions:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write how many there are of something."""
+    """Format a count with its noun: `1 pair`, `1,000 pairs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -117,7 +116,7 @@ def _load(path: Path, needed: tuple[str, ...], optional: tuple[str, ...]) -> dic
 
 
 def _mapped(path: Path, member: str, stored: Any) -> NDArray[Any]:
-    """Map an array of an .npz file into memory where it is stored as it is; else read it."""
+    """Memory-map an array of an .npz file if it is uncompressed; else read it."""
     info = stored.zip.getinfo(member)
     with stored.zip.open(info) as file:
         version = np.lib.format.read_magic(file)
@@ -127,7 +126,7 @@ def _mapped(path: Path, member: str, stored: Any) -> NDArray[Any]:
         shape, fortran, dtype = read_header(file)
         within_member = file.tell()
     if dtype.hasobject or 0 in shape:
-        return np.asarray(stored[member.removesuffix(".npy")])  # refuses objects: they would have to be unpickled
+        return np.asarray(stored[member.removesuffix(".npy")])  # rejects object arrays, which would need pickle
     with path.open("rb") as raw:
         raw.seek(info.header_offset + 26)
         lengths = raw.read(4)

@@ -1,9 +1,8 @@
-"""Scenes by several processes: to paint tens of thousands in one takes minutes, for which a GPU would wait.
+"""Paint scenes in several worker processes: painting tens of thousands in one process takes minutes.
 
-A worker is a program of its own (`python -m regard.data.scene_painting_workers`), which reads requests from its
-standard input, a line of JSON each, and answers each on its standard output with a length and an .npz file of so many
-bytes. It ends when its input does. Nothing is forked: threads and a GPU of the starting process are none of its
-business.
+A worker is a separate program (`python -m regard.data.scene_painting_workers`) that reads requests from stdin, one JSON
+line each, and answers each on stdout with a length and an .npz file of that many bytes. It exits when its input ends.
+It is not forked, so it shares no threads or GPU state with the parent.
 """
 
 import contextlib
@@ -22,23 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALONE: Final = 4096
-"""So few scenes are painted in this process."""
+"""Up to this number, scenes are painted in this process."""
 MOST: Final = 16
-"""Processes: more would wait for this one to read what they have painted."""
+"""Maximum number of workers: more would wait for this process to read their answers."""
 _SIZE: Final = struct.Struct("<q")
 
 Made = Mapping[str, NDArray[Any]]
 
 
 class Painters:
-    """Processes that paint scenes of one split, seed and size, and tell what is asked about them."""
+    """A pool of workers that make pictures and annotations of scenes of one split, seed and size."""
 
     def __init__(self, split: str, seed: int, pixels: int) -> None:
         self._made = split, seed, pixels
         self._team: list[subprocess.Popen[bytes]] = []
 
     def make(self, part: str, start: int, stop: int) -> list[Made]:
-        """Return a part of scenes from `start` to `stop`, as `paint` makes it, in order and in several pieces."""
+        """Return a part of scenes `start` to `stop`, as `paint` makes it, in order, in several chunks."""
         if not self._team:
             self._start()
         edges = np.linspace(start, stop, len(self._team) + 1).astype(int).tolist()
@@ -62,7 +61,7 @@ class Painters:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -79,14 +78,14 @@ def _answer(stream: IO[bytes] | None) -> Made:
     assert stream is not None
     head = stream.read(_SIZE.size)
     if len(head) < _SIZE.size:
-        raise OSError("A process that paints scenes has ended.")
+        raise OSError("A worker process that paints scenes died.")
     (length,) = _SIZE.unpack(head)
     with np.load(io.BytesIO(stream.read(length)), allow_pickle=False) as found:
         return {name: found[name] for name in found.files}
 
 
 def paint(split: str, seed: int, pixels: int, part: str, start: int, stop: int) -> Made:
-    """Make a part, as `Pictures` names them, of scenes from `start` to `stop`."""
+    """Return a part (as named by `Pictures`) of scenes `start` to `stop`, as arrays."""
     from regard.data.pictures import ScenePictures
 
     pictures = ScenePictures(split, stop, seed, pixels)
@@ -102,8 +101,8 @@ def paint(split: str, seed: int, pixels: int, part: str, start: int, stop: int) 
 
 
 def main() -> None:
-    """Paint what the standard input asks for, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    """Answer requests on stdin until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     for line in sys.stdin.buffer:
         buffer = io.BytesIO()
         np.savez(buffer, **paint(*json.loads(line)))  # type: ignore[arg-type]

@@ -1,20 +1,20 @@
-"""The four marks that every vocabulary starts with, whatever tokenizer made it; and tags, that some end with."""
+"""The four special tokens that every vocabulary starts with, and the tags that some vocabularies end with."""
 
 from typing import Final
 
 PAD: Final = 0
-"""Fills a batch's shorter rows; nothing may look at it."""
+"""Padding, masked out everywhere."""
 UNK: Final = 1
-"""Stands for what the vocabulary lacks (characters and words; subwords fall back to bytes)."""
+"""Unknown words or characters (subword vocabularies fall back to bytes instead)."""
 BOS: Final = 2
-"""Begins what the decoder reads."""
+"""The start token, the decoder's first input."""
 EOS: Final = 3
-"""Ends every source, and every target that the decoder writes."""
+"""The end token of every source and every target."""
 
 MARKS: Final = ("<pad>", "<unk>", "<s>", "</s>")
-"""How the marks are shown, by id."""
+"""The special tokens as text, by id."""
 
 
 def tag_mark(tag: str) -> str:
-    """Write the mark that stands before a source and names what to write: `<2de>` (Johnson et al. 2017, section 3)."""
+    """Return the tag token put before a source to select the target language: `<2de>` (Johnson et al. 2017, sec. 3)."""
     return f"<2{tag}>"

@@ -1,9 +1,9 @@
-"""Other tokens of the same texts in every epoch (`tokenizer.sampling`), as a pure function of seed and epoch.
+"""Subword regularisation: a new segmentation of every text per epoch (`tokenizer.sampling`), given seed and epoch.
 
-The tokens of a whole epoch are drawn before it begins, and in a thread while the one before is trained on: batches are
-then filled by the lengths that texts really have, and are no slower to make. A word is cut once for its first
-`WAYS` occurrences in an epoch, and further ones take one of these ways: each occurrence still is cut as by itself, but
-frequent words cost no more than rare ones.
+The tokens of a whole epoch are drawn before it starts, in a thread during the previous epoch, so that batching uses the
+true lengths and costs no time. A word's first `WAYS` occurrences in an epoch are segmented independently; further ones
+pick one of these segmentations. Each occurrence still has the right distribution, but frequent words cost no more than
+rare ones.
 """
 
 import threading
@@ -25,12 +25,12 @@ from regard.data.tokenizers.subwords import Subwords
 WAYS: Final = 32
 _TEXTS_AT_ONCE: Final = 20_000
 Order = Callable[[NDArray[np.int32], NDArray[np.int32]], BatchOrder]
-"""Orders pairs by the lengths of their sources and targets."""
+"""Makes a BatchOrder from the lengths of sources and targets."""
 
 
 @dataclass(frozen=True)
 class EpochTokens:
-    """What `make_batch` reads of a cache, drawn for one epoch."""
+    """The tokens of one epoch, in the interface that `make_batch` reads."""
 
     tokens: tuple[NDArray[Any], ...]
     offsets: tuple[NDArray[np.int64], ...]
@@ -41,9 +41,9 @@ class EpochTokens:
 
 
 class Resampled:
-    """The pairs of a cache, cut otherwise in each epoch.
+    """The pairs of a cache, segmented anew in each epoch.
 
-    Pair n of epoch e has the number e·pairs + n, so that a batch tells which epoch it is of.
+    Pair n of epoch e has the number e·pairs + n, so that the row numbers of a batch determine its epoch.
     """
 
     def __init__(self, cache: TokenCache, tokenizers: Tokenizers, sampling: float, seed: int, epochs: int) -> None:
@@ -57,7 +57,7 @@ class Resampled:
         self._thread = ThreadPoolExecutor(1, "regard-resampling")
 
     def batches(self, epoch: int, order: Order) -> list[NDArray[np.int64]]:
-        """Return the batches of an epoch, counted from 1, in order; the tokens of the next are begun with."""
+        """Return the batches of an epoch (counted from 1); start drawing the tokens of the next epoch."""
         drawn = self.tokens(epoch)
         if epoch < self._epochs:
             self._begin(epoch + 1)
@@ -65,7 +65,7 @@ class Resampled:
         return [rows + epoch * self._pairs for rows in batches]
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """Make a batch of pairs that `batches` has given."""
+        """Collate a batch returned by `batches`."""
         epoch = int(rows[0]) // self._pairs
         return make_batch(self.tokens(epoch), rows - epoch * self._pairs)
 
@@ -76,7 +76,7 @@ class Resampled:
     def _begin(self, epoch: int) -> Future[EpochTokens]:
         with self._lock:
             if epoch not in self._drawn:
-                # Batches are made ahead: the epoch before may still be read from.
+                # Batches are prefetched: the previous epoch may still be in use.
                 self._drawn = {one: future for one, future in self._drawn.items() if abs(one - epoch) <= 2}
                 self._drawn[epoch] = self._thread.submit(self._draw, epoch)
             return self._drawn[epoch]
@@ -89,14 +89,14 @@ class Resampled:
 
 
 class _Side:
-    """The texts of one side as words, each of which can be cut in several ways."""
+    """The texts of one side as words, each of which has several segmentations."""
 
     def __init__(self, cache: TokenCache, side: int, tokenizer: Tokenizer, sampling: float) -> None:
         plain = tokenizer.plain if isinstance(tokenizer, Tagged) else tokenizer
         assert isinstance(plain, Subwords)
         tokens, offsets = cache.tokens[side], cache.offsets[side]
-        self._side, self._dtype, self._longest = side, tokens.dtype, cache.index.max_length + 1  # the end mark
-        # A mark or a tag is a word too, which can be cut in one way only.
+        self._side, self._dtype, self._longest = side, tokens.dtype, cache.index.max_length + 1  # the end token
+        # Special tokens and tags count as words with a single segmentation.
         alone = np.array([not text and i not in plain.byte_ids for i, text in enumerate(plain.inventory.texts)])
         alone = np.concatenate((alone, np.ones(tokenizer.size - plain.size, np.bool_)))
         starts = np.concatenate((plain.starts_word, np.ones(tokenizer.size - plain.size, np.bool_))) | alone
@@ -110,12 +110,12 @@ class _Side:
         self._cutter = plain.cutter(kept, sampling)
 
     def draw(self, seed: int, epoch: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the tokens of an epoch, and where each text starts."""
+        """Return the tokens of an epoch, and the start of each text."""
         random = np.random.PCG64([seed % 2**64, epoch, self._side])
         cut = self._cutter.cut(np.repeat(np.arange(len(self._ways)), self._ways), random)
         ids = np.concatenate((self._usual, cut.ids.astype(self._dtype)))
         sizes = np.concatenate((self._usual_sizes, cut.sizes))
-        # The usual way of word n has the number n; those that were drawn follow.
+        # Segmentation n is the default one of word n; the drawn ones follow.
         first = len(self._ways) + self._ways.cumsum() - self._ways
         ways = self._ways[self._words]
         drawn = random.random_raw(len(self._words)) % np.maximum(ways, 1).astype(np.uint64)
@@ -126,14 +126,14 @@ class _Side:
         return ids[spans(starts[chosen], sizes[chosen])], self._starts(sizes[chosen])
 
     def _starts(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where each text starts, and where the last ends, when its words have these sizes."""
+        """Return the start of each text, and the end of the last, for these numbers of tokens per word."""
         return np.asarray(np.concatenate(([0], sizes.cumsum()))[self._of_text])
 
 
 def _words(
     tokens: NDArray[Any], offsets: NDArray[np.int64], starts: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], list[bytes]]:
-    """Return the words of all texts as numbers, where those of each text start, and the tokens of each number."""
+    """Return the word ids of all texts, the start of each text, and the tokens of each word id."""
     known: dict[bytes, int] = {}
     numbers, of_text, count, width = [], [np.zeros(1, np.int64)], 0, tokens.dtype.itemsize
     for start in range(0, len(offsets) - 1, _TEXTS_AT_ONCE):

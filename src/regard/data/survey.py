@@ -1,6 +1,6 @@
-"""What a corpus is like, in numbers: how many pairs, how long, made of which words, how much of a target is copied.
+"""Statistics of a corpus: number and length of pairs, vocabulary, how much of a target is copied.
 
-The plan of a training is made of these numbers alone (`regard.training.plan_rules`).
+A training plan is made from these numbers alone (`regard.training.plan_rules`).
 """
 
 import unicodedata
@@ -14,40 +14,40 @@ from typing import Final
 from regard.data.pair import Pair
 
 SAMPLE: Final = 20_000
-"""Pairs that are looked at closely; of a larger corpus, a random part of this size."""
+"""Pairs that are analysed in detail: a random sample of this size."""
 COMPARED: Final = 1_000
-"""Pairs whose two sides are compared, character by character; of more, one in so many."""
+"""Pairs of the sample whose two sides are compared character by character, evenly spaced."""
 _LONGEST: Final = 2_000
-"""Characters of a text that are looked at closely."""
+"""Maximum characters of a text that are analysed."""
 _COMPARED_LONGEST: Final = 100
 _REMEMBERED: Final = 2_000_000
-"""Different sources that are counted exactly."""
+"""Maximum distinct sources that are counted exactly."""
 _UNSPACED: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts written without spaces between words, as names of Unicode characters begin."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """The sources, or the targets."""
+    """Statistics of the sources or of the targets."""
 
     characters: float
-    """Of a text, on average."""
+    """Mean characters per text."""
     longest: int
     """Characters of the longest text."""
     words: float
-    """Of a text, on average; words are what white space separates."""
+    """Mean words per text, split at white space."""
     most_words: int
-    """Words of the text that has most."""
+    """Maximum words of a text."""
     alphabet: int
-    """Different characters."""
+    """Distinct characters."""
     types: int
-    """Different words."""
+    """Distinct words."""
     frequent: int
-    """Different words that are frequent: they stand in at least one text of 400, and at least 20 times."""
+    """Distinct frequent words, which occur in at least one text in 400, and at least 20 times."""
     spelled: float
     """Share of texts with at most one word that is not frequent: a lemma with its features, a pronunciation."""
     units: float
-    """Of a text, on average: frequent words, and the characters of all others."""
+    """Mean number per text of frequent words plus characters of all other words."""
     unspaced: bool
     """Whether it is mostly in a script without spaces between words."""
 
@@ -58,15 +58,15 @@ class Survey:
 
     pairs: int
     sources: int
-    """Different sources."""
+    """Distinct sources."""
     ambiguous: float
-    """Share of the sources that have several different targets (in the part that is looked at closely)."""
+    """Share of the sources that have several distinct targets (in the sample)."""
     identical: float
     """Share of the pairs whose target is the source."""
     copied: float
-    """Share of the targets' characters that stand in the source in the same order, on average."""
+    """Mean share of a target's characters that occur in the source in the same order."""
     copied_words: float
-    """Share of the targets' words that stand in the source and have at least four characters, on average."""
+    """Mean share of a target's words that occur in the source and have at least four characters."""
     shortest: int
     """Characters of the shortest pair, on its longer side."""
     paired: bool
@@ -76,7 +76,7 @@ class Survey:
 
 
 def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
-    """Look at a corpus in one pass; the same corpus and seed give the same numbers."""
+    """Survey a corpus in one pass; the same corpus and seed give the same numbers."""
     random, kept = Random(seed), list[Pair]()
     known: set[int] = set()
     longest, most_words, pairs, identical, paired = [0, 0], [0, 0], 0, 0, False
@@ -112,7 +112,7 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
 
 
 def frequent_words(counts: Counter[str], texts: int) -> set[str]:
-    """Return the words that stand in at least one text of 400, on average, and at least 20 times (of few texts: 5)."""
+    """Return the words that occur at least once per 400 texts, and at least 20 times (5 times in few texts)."""
     least = max(min(20, max(5, texts // 50)), texts // 400)
     return {word for word, count in counts.items() if count >= least}
 

@@ -1,8 +1,7 @@
-"""Several corpora in one, each with a tag before its sources that tells what to write (Johnson et al. 2017).
+"""Mix several corpora, each with a tag before its sources that selects the target language (Johnson et al. 2017).
 
-The tag `<2de>` is one token at the start of the source, and all that a model is told of the target language: nothing
-else in it is multilingual. It never stands in a target. So a pair of languages that was never seen together can be
-asked for too (zero-shot translation).
+The tag `<2de>` is one token at the start of the source; nothing else in the model is multilingual. It never occurs in a
+target. So the model can also be asked for language pairs that it never saw together (zero-shot translation).
 """
 
 import re
@@ -24,7 +23,7 @@ _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class TaggedCorpora(MixedCorpora):
-    """All pairs of several corpora, one corpus after the other, each source with its corpus's tag before it."""
+    """The concatenation of several corpora, each source prefixed with its corpus's tag."""
 
     def __init__(self, tagged: Sequence[tuple[str, Corpus]], weights: Sequence[Fraction] = ()) -> None:
         super().__init__([_Tagged(tag, corpus) for tag, corpus in tagged], weights)
@@ -32,12 +31,12 @@ class TaggedCorpora(MixedCorpora):
         self._untagged = [corpus for _, corpus in tagged]
 
     def untagged(self) -> "Untagged":
-        """Return the pairs as they are in their corpora: vocabularies are learnt from these."""
+        """Return the pairs without tags, from which vocabularies are learned."""
         return Untagged(self._untagged)
 
 
 class _Tagged(Corpus):
-    """One corpus with a tag before its sources. An alignment counts the words after the tag, which is none."""
+    """One corpus with a tag before its sources. Alignments do not count the tag as a word."""
 
     def __init__(self, tag: str, corpus: Corpus) -> None:
         self._tag, self._corpus = tag, corpus
@@ -49,12 +48,12 @@ class _Tagged(Corpus):
         return (Pair(f"{mark} {pair.source}", pair.target, pair.alignment) for pair in self._corpus)
 
     def identity(self) -> str:
-        """Take in the tag."""
+        """Cover the tag too."""
         return f"{self._tag}={self._corpus.identity()}"
 
 
 class Untagged:
-    """All pairs of several corpora, as they are, to be passed over as often as one likes."""
+    """A re-iterable stream of the pairs of several corpora, without tags."""
 
     def __init__(self, corpora: Sequence[Corpus]) -> None:
         self._corpora = corpora
@@ -66,7 +65,7 @@ class Untagged:
 def open_tagged(entries: Sequence[str], split: str = "train", seed: int = 1) -> TaggedCorpora:
     """Open corpora given as `TAG=CORPUS`: `de=train.en,train.de`, `fr=pairs.tsv*2`, `fr=phrasebook:2000`.
 
-    A tag may come more than once. The files of a corpus are separated by commas, a weight may follow.
+    A tag may occur more than once. Commas separate the files of a corpus; a weight may follow.
     """
     parsed = [parse_entry(entry) for entry in entries]
     opened = [(entry.tag, open_corpus(entry.parts, split, seed)) for entry in parsed]
@@ -74,18 +73,18 @@ def open_tagged(entries: Sequence[str], split: str = "train", seed: int = 1) -> 
 
 
 def embedded(entries: Sequence[str]) -> tuple[str, ...]:
-    """Name those that are embedded corpora, which hold pairs out, without their sizes and splits."""
+    """Return the entries that are embedded corpora, which have held-out parts, without their sizes and splits."""
     return tuple(f"{entry.tag}={name}" for entry in map(parse_entry, entries) for name in own_part(entry.parts))
 
 
 def own_part(parts: Sequence[str]) -> tuple[str, ...]:
-    """Name an embedded corpus without its size and split; a corpus of files holds nothing out."""
+    """Return the name of an embedded corpus without size and split; empty for files, which have no held-out part."""
     name = parts[0].partition(":")[0] if len(parts) == 1 else ""
     return (name,) if name in corpora else ()
 
 
 def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
-    """Read one `TAG=CORPUS` or `TAG=CORPUS*WEIGHT`."""
+    """Parse one `TAG=CORPUS` or `TAG=CORPUS*WEIGHT`."""
     tag, equals, corpus = entry.partition("=")
     parts = [part.strip() for part in corpus.split(",")]
     if not equals or not all(parts):
@@ -98,12 +97,12 @@ def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
             f"{setting}: {tag!r} cannot be a tag. A tag is letters, digits, - and _, such as de or pt-BR."
         )
     if STDIN in parts:
-        raise ConfigError(f"{setting}: {entry!r} is standard input, which goes alone: give a file.")
+        raise ConfigError(f"{setting}: {entry!r} is standard input, which cannot be mixed: give a file.")
     return parse_mixed(corpus, setting)._replace(tag=tag.strip())
 
 
 def check_tagged(data: DataConfig) -> None:
-    """Raise a ConfigError for tagged corpora that cannot be followed."""
+    """Raise a ConfigError for settings of tagged corpora that contradict each other."""
     for entry in data.tagged:
         parse_entry(entry)
     if data.tagged and data.train:

@@ -1,10 +1,10 @@
 """Tokens of a corpus in memory-mapped files, so that a corpus larger than memory can be trained on.
 
-A cache is a folder: `source.tokens` and `target.tokens` (all ids one after the other, each text with its end mark),
-`source.offsets` and `target.offsets` (where each text starts, and where the last one ends: 64-bit), and `cache.json`.
-Where gold alignments were asked for and there are some, `links.tokens` has their links as pairs of positions (target
-token, source token), and `links.offsets` where those of each text start. All numbers are raw and little-endian. It is
-built beside its place and renamed: it is there whole, or not at all.
+A cache is a folder: `source.tokens` and `target.tokens` (all ids concatenated, each text with its end token),
+`source.offsets` and `target.offsets` (the start of each text, and the end of the last: 64-bit), and `cache.json`. If
+gold alignments were requested and there are any, `links.tokens` has their links as pairs of positions (target token,
+source token), and `links.offsets` the start of each text's links. All numbers are raw and little-endian. A cache is
+built under a temporary name and renamed, so it is complete or absent.
 """
 
 import json
@@ -36,7 +36,7 @@ _FORMAT: Final = 2
 
 @dataclass(frozen=True)
 class CacheIndex:
-    """What cache.json holds."""
+    """The content of cache.json."""
 
     format: int
     pairs: int
@@ -49,19 +49,19 @@ class CacheIndex:
     source_tokens: int
     target_tokens: int
     fingerprint: str
-    """Stands for the texts, the tokenizers and max_length: equal means equal tokens."""
+    """A checksum of the texts, the tokenizers and max_length: if equal, the tokens are equal."""
     origin: str
-    """Stands for the same, but can be told without reading the corpus; empty where it cannot."""
+    """An identifier of the same that needs no pass over the corpus; empty if there is none."""
     aligned: int
-    """Pairs that were kept with the links of a gold alignment: none where links were not asked for."""
+    """Kept pairs with a gold alignment; 0 if links were not requested."""
     links: int
-    """How many links these have, in tokens."""
+    """Number of their token links."""
     each: list[int] = field(default_factory=list)
-    """How many pairs were kept of each of several corpora, which lie one after the other; empty for one corpus."""
+    """Kept pairs of each of several concatenated corpora; empty for a single corpus."""
 
 
 class TokenCache:
-    """The tokens of all pairs that are not too long; `source(i)` and `target(i)` end with the end mark."""
+    """The tokens of all pairs that are not too long; `source(i)` and `target(i)` include the end token."""
 
     def __init__(self, folder: Path, index: CacheIndex) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class TokenCache:
             raise DataError(f"{folder} is damaged: its offsets do not fit its tokens. {_anew(folder)}")
         self.source_lengths, self.target_lengths = (np.diff(offsets).astype(np.int32) for offsets in self.offsets)
         self.links: NDArray[Any] | None = None
-        """Positions (target token, source token) of all pairs, one after the other; `link_offsets` parts them."""
+        """Positions (target token, source token) of the links of all pairs; `link_offsets` separates the pairs."""
         self.link_offsets: NDArray[Any] | None = None
         if index.aligned:
             self.links, self.link_offsets = self._map_links()
@@ -92,20 +92,20 @@ class TokenCache:
 
     @property
     def left_out(self) -> int:
-        """How many pairs were longer than max_length."""
+        """The number of pairs left out as longer than max_length."""
         return self.index.left_out
 
     @property
     def fingerprint(self) -> str:
-        """Stand for the texts, the tokenizers and max_length: two caches with one fingerprint hold the same."""
+        """A checksum of the texts, the tokenizers and max_length: if equal, the caches are equal."""
         return self.index.fingerprint
 
     def source(self, row: SupportsIndex) -> NDArray[np.int64]:
-        """Return the ids of a source text, with its end mark."""
+        """Return the ids of a source text, end token included."""
         return self._text(0, row)
 
     def target(self, row: SupportsIndex) -> NDArray[np.int64]:
-        """Return the ids of a target text, with its end mark."""
+        """Return the ids of a target text, end token included."""
         return self._text(1, row)
 
     def _text(self, side: int, row: SupportsIndex) -> NDArray[np.int64]:
@@ -117,11 +117,11 @@ class TokenCache:
 
     @classmethod
     def open(cls, folder: Path) -> "TokenCache":
-        """Open a cache that was built before."""
+        """Open an existing cache."""
         path = folder / INDEX
         try:
             record = json.loads(path.read_bytes())
-            # Before anything else: another format may have other entries.
+            # Checked first: another format may have other entries.
             if record["format"] == _FORMAT:
                 return cls(folder, CacheIndex(**record))
         except OSError as error:
@@ -134,11 +134,11 @@ class TokenCache:
     def build(
         cls, folder: Path, corpus: Iterable[Pair], tokenizers: Tokenizers, max_length: int, links: bool = False
     ) -> "TokenCache":
-        """Tokenise a corpus into a folder, in one pass; a cache that is there already is replaced.
+        """Tokenize a corpus into a folder in one pass, replacing any existing cache.
 
-        Pairs with more than `max_length` tokens (the end mark not counted) on either side are left out and counted.
-        With `links`, gold alignments are kept too, token by token, and `make_batch` gives them; `index.aligned` is
-        how many pairs had one.
+        Pairs with more than `max_length` tokens (without end token) on either side are left out and counted. With
+        `links`, gold alignments are stored as token links for `make_batch`; `index.aligned` counts the pairs that have
+        one.
         """
         try:
             with folder_anew(folder) as building:
@@ -151,7 +151,7 @@ class TokenCache:
     def reuse_or_build(
         cls, folder: Path, corpus: Corpus, tokenizers: Tokenizers, max_length: int, links: bool = False
     ) -> "TokenCache":
-        """Open the cache that is there if it was made of the very same things, else build it."""
+        """Open the existing cache if it was made from the same inputs, else build it."""
         try:
             cache = cls.open(folder)
         except DataError:
@@ -170,7 +170,7 @@ def _map(path: Path, dtype: str, count: int) -> NDArray[Any]:
         size, wanted = path.stat().st_size, count * np.dtype(dtype).itemsize
         if size != wanted:
             raise DataError(f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. {_anew(path.parent)}")
-        # A plain view of the mapping: NumPy's own class for it makes each access slower.
+        # A plain ndarray view, since np.memmap makes each access slower.
         return np.memmap(path, dtype, "r", shape=(count,)).view(np.ndarray)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
@@ -193,7 +193,7 @@ class _Texts:
         _append(self._offsets, np.zeros(1, "<i8").tobytes())
 
     def write(self, numbers: bytes, lengths: bytes) -> int:
-        """Add texts that have these numbers, one text after the other; return how many texts that were."""
+        """Append texts, given as concatenated numbers and lengths; return the number of texts."""
         ends = self.count + np.frombuffer(lengths, "<i8").cumsum()
         _append(self._numbers, numbers)
         _append(self._offsets, ends.astype("<i8").tobytes())
@@ -201,13 +201,13 @@ class _Texts:
         return len(ends)
 
     def keep(self) -> None:
-        """Make it last."""
+        """Flush and sync the files to disk."""
         for path in (self._numbers, self._offsets):
             with open(path, "rb+") as file:
                 os.fsync(file.fileno())
 
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Delete the files."""
         self._numbers.unlink()
         self._offsets.unlink()
 

@@ -1,7 +1,7 @@
-"""Tiny tasks for tests and teaching: copy, reverse, and dates as people write them → ISO 8601.
+"""Toy tasks for tests and teaching: copy, reverse, and conversion of dates to ISO 8601.
 
-Which split a pair belongs to is decided by what it says (a hash of it), so that the splits never share content,
-whatever the seeds and sizes.
+The split of a pair is decided by a hash of its content, so that splits never share content, whatever the seeds and
+sizes.
 """
 
 import datetime
@@ -15,31 +15,31 @@ from regard.errors import DataError, did_you_mean
 
 _SYLLABLES = tuple(first + second for first in "bdfgklmnprst" for second in "aeiou")
 _SHARES = {"train": range(2, 10), "valid": range(1), "test": range(1, 2)}
-"""Tenths of all content."""
+"""The tenths of all content in each split."""
 
 
 def copy(split: str, size: int, seed: int) -> Iterator[Pair]:
-    """Two to twelve made-up words, to be said again."""
+    """Copy two to twelve made-up words."""
     return _made("copy", _copied, split, size, seed)
 
 
 def reverse(split: str, size: int, seed: int) -> Iterator[Pair]:
-    """Two to twelve made-up words, to be said from the last to the first."""
+    """Reverse two to twelve made-up words."""
     return _made("reverse", _reversed, split, size, seed)
 
 
 def dates(split: str, size: int, seed: int) -> Iterator[Pair]:
     """Days from 1900 to 2099 as people write them → ISO 8601: `Friday, 3 May 2024` → `2024-05-03`.
 
-    What is written has one reading only: with dots (03.05.2024) the day comes first, with slashes and the year at the
-    end (5/3/2024) the month does, as in the USA; years of two digits are those of POSIX (69 to 99: 1969 to 1999,
-    00 to 68: 2000 to 2068). All styles of one day are in one split.
+    Every format is unambiguous: with dots (03.05.2024) the day comes first; with slashes and the year last (5/3/2024),
+    the month does, as in the USA; two-digit years follow POSIX (69 to 99: 1969 to 1999, 00 to 68: 2000 to 2068). All
+    formats of one day are in the same split.
     """
     return _made("dates", _dated, split, size, seed)
 
 
 def _made(name: str, make: Callable[[Random], Pair], split: str, size: int, seed: int) -> Iterator[Pair]:
-    """Draw until a split is full. The sequence does not depend on the size: a smaller one is a part of a larger."""
+    """Yield pairs of a split. The sequence does not depend on the size: a smaller one is a prefix of a larger one."""
     if split not in _SHARES:
         raise DataError(
             f"No split named {split!r} in {name}.{did_you_mean(split, _SHARES)} It has {', '.join(_SHARES)}."

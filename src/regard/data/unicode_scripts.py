@@ -1,7 +1,7 @@
-"""What characters are: of which script, white space, punctuation, control characters; looked up for whole batches.
+"""Unicode properties of characters (script, white space, punctuation, control), looked up for whole batches.
 
-Python's `unicodedata` knows no scripts, so a letter's script is the first word of its name (LATIN SMALL LETTER A). A
-character is looked up when it first comes and remembered in tables, which NumPy then indexes.
+Python's `unicodedata` has no scripts, so a letter's script is the first word of its name (LATIN SMALL LETTER A). Each
+character is looked up once and stored in tables, which NumPy then indexes.
 """
 
 import unicodedata
@@ -14,13 +14,13 @@ NO_SCRIPT: Final = 0
 SPACE: Final = 1
 """White space."""
 CONTROL: Final = 2
-"""A control character other than tab and line ends, or the mark of a character that was lost."""
+"""A control character other than tab and line ends, or the replacement character U+FFFD."""
 FOLDED: Final = 4
-"""Left out when texts are folded: white space, punctuation, marks that format."""
+"""Dropped when texts are folded: white space, punctuation, formatting characters."""
 SUSPECT: Final = 8
-"""What comes where UTF-8 was read as Latin-1."""
+"""Characters that appear when UTF-8 is decoded as Latin-1."""
 TAGGING: Final = 16
-"""What begins a tag or an entity of HTML."""
+"""Characters that start an HTML tag or entity."""
 _CODES: Final = 0x110000
 _LOST: Final = "\ufffd"
 _SUSPECT: Final = "ÂÃâÐÑ"
@@ -44,18 +44,18 @@ _NO_SCRIPTS: Final = frozenset(
 
 
 class Characters(NamedTuple):
-    """What is known of each character of a text."""
+    """The properties of each character of a text."""
 
     script: NDArray[np.uint8]
-    """Number of the script that a letter is of; NO_SCRIPT for what is no letter."""
+    """The number of a letter's script; NO_SCRIPT for other characters."""
     kind: NDArray[np.uint8]
-    """SPACE, CONTROL and FOLDED, SUSPECT and TAGGING, added up."""
+    """Bit flags: SPACE, CONTROL, FOLDED, SUSPECT, TAGGING."""
     folded: NDArray[np.uint32]
     """The character in lower case; 0 for any decimal digit."""
 
 
 class Scripts:
-    """The characters that were seen so far; `names[n]` is the script with the number n."""
+    """Tables of the characters seen so far; `names[n]` is the script with number n."""
 
     def __init__(self) -> None:
         self.names = ["none"]
@@ -64,14 +64,14 @@ class Scripts:
         self._folded = np.zeros(_CODES, np.uint32)
 
     def look_up(self, codes: NDArray[np.uint32]) -> Characters:
-        """Look up characters, given by their code points."""
+        """Return the properties of characters, given by code points."""
         unknown = codes[~self._known[codes]]
         for code in np.unique(unknown).tolist():
             self._learn(code)
         return Characters(self._script[codes], self._kind[codes], self._folded[codes])
 
     def number(self, name: str) -> int:
-        """Return the number of a script; one that was not seen yet gets the next."""
+        """Return the number of a script; a new script gets the next number."""
         if name not in self.names:
             self.names.append(name)
         return self.names.index(name)
@@ -90,7 +90,7 @@ class Scripts:
 
 
 def script_of(character: str) -> str | None:
-    """Name the script of a letter; None of what is no letter, and of letters that all scripts share."""
+    """Return the script of a letter; None for other characters, and for letters that all scripts share."""
     if not unicodedata.category(character).startswith("L"):
         return None
     words = unicodedata.name(character, "").split()

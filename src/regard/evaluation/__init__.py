@@ -1,1 +1,1 @@
-"""How good the translations are, and whether the model looks where it should."""
+"""Scores of translations, and of attention as word alignment."""

@@ -1,8 +1,8 @@
-r"""Alignment error rate (Och & Ney 2003, section 5.1): whether the model looks at the word that it translates.
+r"""Alignment error rate (Och & Ney 2003, section 5.1): whether attention is on the word being translated.
 
 .. math:: \mathrm{AER}(S, P; A) = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}
 
-`S` are the sure links of a gold alignment, `P` the possible ones (the sure ones among them), `A` those to be judged.
+`S` are the sure links of a gold alignment, `P` the possible ones (including the sure ones), `A` the predicted links.
 """
 
 from collections.abc import Iterable
@@ -17,46 +17,46 @@ from regard.evaluation.symmetrisation import symmetrisations
 from regard.viz.trace import AttentionTrace
 
 MERGE = "grow-diag-final-and"
-"""How two directions are merged where nothing else is said."""
+"""The default symmetrisation."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How links are read off where a model looked."""
+    """How alignment links are read off attention weights."""
 
     layer: int | None = None
-    """Which layer's looks, from 0 (-1 is the last); the mean of all where None."""
+    """The layer, from 0 (-1 is the last); None for the mean of all."""
     head: int | None = None
-    """Which head's, from 0; the mean of all where None."""
+    """The head, from 0; None for the mean of all."""
     shift: bool = False
-    """Take the look of the step that reads the target token rather than of the one that writes it: the next one.
+    """Use the attention of the next step, whose input is the target token, instead of the step that outputs it.
 
-    In a Transformer this aligns better, for only then does the query know the token (Chen et al. 2020, Shift-Att).
+    In a Transformer this aligns better, since only then does the query know the token (Chen et al. 2020, Shift-Att).
     """
     symmetrise: str = MERGE
-    """How the links of a model of the other direction, where there is one, are merged with these."""
+    """How to merge these links with those of a model of the other direction, if there is one."""
     posterior: bool = False
     """Use posterior attention (`regard.decoding.posterior_attention`) instead of the weights used while decoding."""
 
     def __post_init__(self) -> None:
         if self.shift and self.posterior:
             raise ConfigError(
-                "--shift aligns a word by a look that has read it, --posterior weighs the look that has not: give one."
+                "--shift uses the attention of the step after a word, --posterior that of the step before: give one."
             )
 
     def words(self, both: bool = False) -> str:
-        """Say how, for a score's signature; `both` where two directions are merged."""
+        """Return a description for a score's signature; `both` if two directions are merged."""
         chosen = [
             f"{what} {place}" for what, place in (("layer", self.layer), ("head", self.head)) if place is not None
         ]
         parts = [
-            "the source word that each target word most likely came from (posterior)"
+            "most probable source word of each target word (posterior)"
             if self.posterior
-            else "the source word most looked at by each target word",
+            else "source word with the most attention from each target word",
             *chosen,
-            "looks of the step after" if self.shift else "",
+            "attention of the next step" if self.shift else "",
             f"both directions merged by {self.symmetrise}" if both else "",
-            "forced decoding of the reference",
+            "teacher forcing on the reference",
             "subwords merged",
         ]
         return ", ".join(part for part in parts if part)
@@ -80,16 +80,15 @@ def alignment_reading(
 
 
 def links(trace: AttentionTrace, reading: Reading | None = None) -> Links:
-    """Link each target word to the source word it looked at most; a word that looked at no word has no link.
+    """Link each target word to the source word with the most attention; a word with no attention on any has no link.
 
-    Weights are those of the layer and head that `reading` names, or the mean. They are merged from tokens to words:
-    those on the pieces of a source word are added up, those of the pieces of a target word averaged. The lowest of
-    equal sources is taken.
+    `reading` selects layer and head, or their mean. Weights are merged from subwords to words: summed over the subwords
+    of a source word, averaged over those of a target word. Ties go to the first source word.
     """
     reading = reading or Reading()
     chosen = trace.look(reading.layer, reading.head)
     if reading.shift:
-        # The last token, the end mark, is never read; its own look stays.
+        # The last token, the end token, is never an input: keep its own weights.
         chosen = np.concatenate((chosen[1:], chosen[-1:]))
     look = replace(trace, weights=chosen[None, None]).words()
     if not look.size:
@@ -98,12 +97,12 @@ def links(trace: AttentionTrace, reading: Reading | None = None) -> Links:
 
 
 def merged(forward: Links, backward: Links, how: str = MERGE) -> Links:
-    """Merge the links of a model with those of a model of the other direction, whose sources are our targets."""
+    """Symmetrise the links of a model with those of a target-to-source model."""
     return symmetrisations[how](forward, frozenset((source, target) for target, source in backward))
 
 
 def alignment_error_rate(judged: Iterable[tuple[Links, Alignment]], how: str = "") -> Score:
-    """Return AER over a corpus: the counts of all sentences are added up first. `how` says where the links are from."""
+    """Return the AER over a corpus, with counts summed over sentences. `how` describes the links for the signature."""
     hits = total = count = 0
     for found, gold in judged:
         hits += len(found & gold.sure) + len(found & gold.possible)

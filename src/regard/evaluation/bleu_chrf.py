@@ -1,7 +1,7 @@
-"""BLEU (Papineni et al. 2002) and chrF (Popović 2015), by sacreBLEU (Post 2018), whose signature says how.
+"""BLEU (Papineni et al. 2002) and chrF (Popović 2015) by sacreBLEU (Post 2018), with its signatures.
 
-`force` keeps sacreBLEU from saying at each validation that texts look tokenised: both readings are given, each with its
-signature, for who has such texts.
+`force` silences sacreBLEU's warning that texts look tokenised: BLEU is given for raw and for tokenised texts, each with
+its signature.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from regard.errors import DataError
 from regard.evaluation.report import LengthBin, Score
 
 References = Sequence[str] | Sequence[tuple[str, ...]]
-"""One right text for each line, or several, any of which will do."""
+"""One reference for each line, or several."""
 EDGES = (10, 20, 30, 40, 50)
-"""The longest sources, in words, of each bin but the last."""
+"""The maximum source length, in words, of each bin but the last."""
 
 
 def bleu(hypotheses: Sequence[str], references: References, name: str = "BLEU") -> Score:
@@ -30,30 +30,30 @@ def bleu_lowercase(hypotheses: Sequence[str], references: References, name: str 
 
 
 def bleu_pretokenised(hypotheses: Sequence[str], references: References, name: str = "BLEU-lower-split") -> Score:
-    """Return BLEU after lower-casing alone, tokens being what white space separates.
+    """Return BLEU after lower-casing only, with tokens split at white space.
 
-    It is what older papers report on files that are tokenised already; on raw text it means little, for a word and
-    the full stop after it are then one token.
+    Older papers report it on tokenised files. On raw text it means little, since a word and the full stop after it are
+    then one token.
     """
     return _measure(name, BLEU(tokenize="none", lowercase=True, force=True), hypotheses, references)
 
 
 def bleu_of_captions(hypotheses: Sequence[str], references: References, order: int = 4, name: str = "") -> Score:
-    """Return BLEU of n-grams up to an order, of words that white space separates, as captions are scored.
+    """Return BLEU with n-grams up to `order`, with words split at white space, as is usual for captions.
 
-    All that is said of a picture are its references.
+    All captions of a picture are its references.
     """
     metric = BLEU(tokenize="none", max_ngram_order=order, force=True)
     return _measure(name or f"BLEU-{order}", metric, hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: References, name: str = "chrF") -> Score:
-    """Return chrF2: the F-score of character n-grams, recall counting twice."""
+    """Return chrF2: the F-score of character n-grams, with recall weighted twice."""
     return _measure(name, CHRF(), hypotheses, references)
 
 
 def has_four_tokens(references: References) -> bool:
-    """Say whether any reference has the four tokens (13a) without which BLEU is 0 whatever is written."""
+    """Return whether any reference has at least four tokens (13a); without one, BLEU is always 0."""
     tokenize = BLEU(tokenize="13a").tokenizer
     every = ((right,) if isinstance(right, str) else right for right in references)
     return any(len(tokenize(text).split()) >= MAX_NGRAM_ORDER for texts in every for text in texts)
@@ -72,7 +72,7 @@ def bleu_by_length(
         rows = [row for row, count in enumerate(words) if low < count and (high is None or count <= high)]
         right: References = [references[row] for row in rows]  # type: ignore[assignment]
         value = bleu([hypotheses[row] for row in rows], right).value if rows else None
-        # A source without words goes with the shortest ones.
+        # A source without words is in the first bin.
         bins.append(LengthBin(max(low + 1, 1), high, len(rows), value))
     return tuple(bins)
 
@@ -90,6 +90,6 @@ def check_lines(hypotheses: Sequence[str], references: References) -> None:
 def _measure(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: References) -> Score:
     check_lines(hypotheses, references)
     every = [(right,) if isinstance(right, str) else right for right in references]
-    # sacreBLEU wants the first references of all lines, then the second ones, with None where a line has fewer.
+    # sacreBLEU takes the first references of all lines, then the second ones, with None where a line has fewer.
     result = metric.corpus_score(list(hypotheses), [list(column) for column in zip_longest(*every)])
     return Score(name, float(result.score), str(metric.get_signature()), len(hypotheses))

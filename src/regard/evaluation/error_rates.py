@@ -1,4 +1,4 @@
-"""Errors counted in tokens and in whole sequences, as for pronunciations, dates and the like."""
+"""Token and sequence error rates, as for pronunciations or dates, and exact match."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from regard.evaluation.report import Score
 
 
 def distance(written: Sequence[str], reference: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions that turn one into the other (Levenshtein 1966)."""
+    """Return the edit distance: insertions, deletions and substitutions (Levenshtein 1966)."""
     above = list(range(len(reference) + 1))
     for row, token in enumerate(written, start=1):
         line = [row]
@@ -19,11 +19,11 @@ def distance(written: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def error_rates(written: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> tuple[Score, Score]:
-    """Return the token and the sequence error rate, given for each source what was written and what would be right.
+    """Return the token and the sequence error rate, given the output and the references of each source.
 
-    Tokens are what white space separates. Where a source has several references (a word, its pronunciations), the one
-    with the fewest edits counts, of equals the longest. The token error rate is all edits over all tokens of those
-    references; the sequence error rate is the share of sources for which no reference was met.
+    Tokens are split at white space. If a source has several references (the pronunciations of a word), the one with the
+    fewest edits counts, or the longest of equals. The token error rate is all edits divided by all tokens of those
+    references; the sequence error rate is the share of sources whose output equals no reference.
     """
     if not references:
         raise DataError("There are no hypotheses, so there is nothing to score.")
@@ -33,7 +33,7 @@ def error_rates(written: Mapping[str, str], references: Mapping[str, Sequence[st
         split = [reference.split() for reference in right]
         fewest, shorter = min((distance(given, reference), -len(reference)) for reference in split)
         edits, tokens, wrong = edits + fewest, tokens - shorter, wrong + (fewest > 0)
-    how = "white-space tokens, cased; of several references of a source the nearest"
+    how = "white-space tokens, cased; the nearest of a source's references"
     count = len(references)
     if not tokens:
         raise DataError("The references have no tokens, so there is no token error rate.")
@@ -44,7 +44,7 @@ def error_rates(written: Mapping[str, str], references: Mapping[str, Sequence[st
 
 
 def exact_match(hypotheses: Sequence[str], references: References) -> Score:
-    """Return the share of lines that are the same as a reference of theirs, but for white space at the ends."""
+    """Return the share of lines that equal one of their references, ignoring white space at the ends."""
     check_lines(hypotheses, references)
     same = 0
     for written, right in zip(hypotheses, references, strict=True):

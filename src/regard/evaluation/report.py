@@ -1,4 +1,4 @@
-"""Numbers that say what made them."""
+"""Evaluation reports, in which every score states how it was computed."""
 
 import math
 from collections.abc import Iterator
@@ -10,25 +10,25 @@ from regard.data.region_features import counted
 
 @dataclass(frozen=True)
 class Score:
-    """One number, and all that is needed to compare it with another."""
+    """One score, with all that is needed to compare it with another."""
 
     name: str
     value: float
     made_by: str
-    """sacreBLEU's signature, or in words what was counted and how."""
+    """sacreBLEU's signature, or a description of what was counted and how."""
     count: int
-    """How many sentences, sources or tokens it is over (`unit` says which)."""
+    """The number of sentences, sources or tokens scored (`unit` says which)."""
     unit: str = "sentences"
     best: str = "high"
-    """Whether high or low is good."""
+    """`high` or `low`: which values are better."""
     rate: bool = False
-    """Whether it is a part of one (an error rate), rather than of a hundred (BLEU) or of nothing (perplexity)."""
+    """Whether its scale is 0 to 1 (an error rate), rather than 0 to 100 (BLEU) or unbounded (perplexity)."""
     partial: bool = False
-    """Whether it is over some of what there is: one class, one kind, those of familiar combinations."""
+    """Whether it is over a part of the corpus: one class, one kind of question, familiar combinations."""
 
     @property
     def shown(self) -> str:
-        """The value with as many digits as are of use."""
+        """The value as text, with a sensible number of digits."""
         return f"{self.value:.4f}" if self.rate else f"{self.value:.2f}"
 
     def __str__(self) -> str:
@@ -53,20 +53,20 @@ class LengthBin:
 
 @dataclass(frozen=True)
 class Report:
-    """How a model did on a corpus."""
+    """The scores of a model on a corpus."""
 
     data: str
-    """What it was evaluated on."""
+    """The name of the corpus."""
     sentences: int
     search: str
-    """How the translations were searched."""
+    """The decoding settings, in words."""
     scores: tuple[Score, ...]
     by_length: tuple[LengthBin, ...]
     by_length_signature: str
     translations: tuple[str, ...] = field(default=(), repr=False)
-    """What the model wrote, line by line; not part of the JSON."""
+    """The model's outputs, line by line; not part of the JSON."""
     unit: str = "sentences"
-    """What `sentences` counts."""
+    """The unit of `sentences`."""
 
     def __getitem__(self, name: str) -> Score:
         """Return a score by its name."""
@@ -87,7 +87,7 @@ class Report:
         return record
 
     def lines(self) -> Iterator[str]:
-        """Write it for people: first what was done, then one line for each number."""
+        """Yield the report as text: a heading, then one line per score."""
         yield f"{self.data}: {counted(self.sentences, self.unit.removesuffix('s'))}, {self.search}"
         wide = max(len(score.name) for score in self.scores)
         for score in self.scores:

@@ -1,9 +1,9 @@
-"""Merging the alignments of two directions into one (Och & Ney 2003; Koehn et al. 2003 and 2005).
+"""Symmetrisation: merge the alignments of two directions (Och & Ney 2003; Koehn et al. 2003 and 2005).
 
-A model that reads the source links each target word with one source word, one that reads the target each source word
-with one target word. Both sets of links are given as (source word, target word). What both say is likely to be right,
-what one says may be: `intersection` trusts little, `union` all, and those between begin with the intersection and let
-it grow, through links of the union, around what is there.
+A source-to-target model links each target word to one source word, a target-to-source model each source word to one
+target word. Both sets of links are given as (source word, target word). Links in the intersection have high precision,
+those in the union high recall; the methods in between start from the intersection and grow it by neighbouring links of
+the union.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from regard.data.pair import Links
 from regard.registry import Registry
 
 Merge = Callable[[Links, Links], Links]
-"""Takes the links of the model source → target, and those of the model target → source."""
+"""Takes the links of the source-to-target model and of the target-to-source model."""
 
 symmetrisations: Registry[Merge] = Registry("way to merge alignments", "symmetrisations")
 
@@ -34,14 +34,14 @@ def union(forward: Links, backward: Links) -> Links:
 
 @symmetrisations.register("grow-diag")
 def grow_diag(forward: Links, backward: Links) -> Links:
-    """Begin with what both have, and add neighbours, diagonal ones too, that either has and that reach a new word."""
+    """Start from the intersection; add neighbouring links of the union, also diagonal ones, that align a new word."""
     links = set(forward & backward)
     every = forward | backward
     ordered = _in_order(every)
     before = -1
     while before != len(links):
         before = len(links)
-        # What is added is looked at in the same pass if it comes later, as in the paper.
+        # Links added in a pass are themselves extended in it if they come later, as in the paper.
         for source, target in ordered:
             if (source, target) in links:
                 for i, j in _NEIGHBOURS:
@@ -53,7 +53,7 @@ def grow_diag(forward: Links, backward: Links) -> Links:
 
 @symmetrisations.register("grow-diag-final")
 def grow_diag_final(forward: Links, backward: Links) -> Links:
-    """As grow-diag; then add what either direction has for a source or a target word without a link."""
+    """Do grow-diag; then add links of either direction where the source or the target word is still unaligned."""
     links = set(grow_diag(forward, backward))
     for link in (*_in_order(forward), *_in_order(backward)):
         if _new_source(link, links) or _new_target(link, links):
@@ -63,7 +63,7 @@ def grow_diag_final(forward: Links, backward: Links) -> Links:
 
 @symmetrisations.register("grow-diag-final-and")
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
-    """As grow-diag; then add what either direction has between two words that both are without a link."""
+    """Do grow-diag; then add links of either direction where both words are still unaligned."""
     links = set(grow_diag(forward, backward))
     for link in (*_in_order(forward), *_in_order(backward)):
         if _new_source(link, links) and _new_target(link, links):
@@ -72,7 +72,7 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
 
 
 def _in_order(links: Links) -> list[tuple[int, int]]:
-    """Sort by target word, then by source word: which links come first decides which others still fit."""
+    """Sort by target word, then by source word: the order decides which later links are still added."""
     return sorted(links, key=lambda link: (link[1], link[0]))
 
 

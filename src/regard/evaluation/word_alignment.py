@@ -1,4 +1,4 @@
-"""Word alignments read off where a model looks, and how right they are."""
+"""Word alignments read off attention, and their alignment error rate."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from regard.evaluation.alignment_error_rate import Reading, alignment_error_rate
 from regard.evaluation.report import Score
 
 CHUNK = 1024
-"""Pairs whose attention is held at a time."""
+"""Pairs whose attention is held in memory at a time."""
 
 
 def alignment(
@@ -24,10 +24,10 @@ def alignment(
     reverse: Translator | None = None,
     options: DecodingConfig | None = None,
 ) -> list[Score]:
-    """Return the alignment error rate, or nothing where no pair has a gold alignment or the model has no attention.
+    """Return the alignment error rate; empty if no pair has a gold alignment or the model has no attention.
 
-    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says;
-    `options` are for the first, and the second has its own.
+    With a `reverse` model (target to source), the links of both are symmetrised as `reading` says. `options` apply to
+    the first model; the reverse model uses its own.
     """
     asked = reading is not None or reverse is not None
     gold, reading = with_gold(pairs, asked), reading or Reading()
@@ -41,10 +41,10 @@ def alignment(
 
 
 def with_gold(pairs: Sequence[Pair], asked: bool) -> list[Pair]:
-    """Return the pairs that have a gold alignment; where they are asked for, there must be some."""
+    """Return the pairs that have a gold alignment; raise a DataError if `asked` and there are none."""
     gold = [pair for pair in pairs if pair.alignment is not None]
     if asked and not gold:
-        raise DataError("There is no gold alignment to judge attention by: give one with --alignments.")
+        raise DataError("There is no gold alignment to score the attention against: give one with --alignments.")
     return gold
 
 
@@ -56,10 +56,10 @@ def align(
     reverse: Translator | None = None,
     options: DecodingConfig | None = None,
 ) -> Iterator[Links]:
-    """Yield the links between the words of each pair, read off where the model looks while it writes the target.
+    """Yield the word alignment of each pair, read off the attention with teacher forcing on the target.
 
-    With a `reverse` model, which reads targets and writes sources, the links of both are merged as `reading` says;
-    `options` are for the first, and the second has its own.
+    With a `reverse` model (target to source), the links of both are symmetrised as `reading` says. `options` apply to
+    the first model; the reverse model uses its own.
     """
     reading, waiting = reading or Reading(), iter(pairs)
     while chunk := list(islice(waiting, CHUNK)):
@@ -91,5 +91,5 @@ def _links(
 
 
 def _turned(pair: Pair, translator: Translator) -> Pair:
-    """Turn a pair round, without the tag, which is for the model of its own direction alone."""
+    """Swap a pair for the reverse model, without the tag, which only the forward model knows."""
     return (replace(pair, source=without_tag(pair.source)) if translator.tokenizers.tags else pair).reversed()

@@ -1,1 +1,1 @@
-"""Models as ONNX files that run without this package, and a program beside them that shows how."""
+"""Export models as ONNX files that run without this package, with a program that shows how."""

@@ -1,8 +1,8 @@
-"""A decoder's state as named tensors, and which of their axes grow with what.
+"""A decoder's state as a flat set of named tensors with known dynamic axes.
 
-A state is nested tuples of tensors, numbers and None, and each decoder has its own. What a graph passes from step to
-step are tensors, always the same ones: numbers become tensors without axes, and what is not there before the first step
-(an own past, what was looked at so far) is there with nothing in it.
+A state is a nested tuple of tensors, numbers and None, different for each decoder. A graph passes a fixed set of
+tensors from step to step: numbers become 0-d tensors, and parts that do not exist before the first step (the KV cache,
+past attention) start as empty tensors.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Tensor
 
 BATCH, SOURCE, PAST, QUESTION = "batch", "source", "past", "question"
-"""What an axis may grow with: rows, positions of the source, steps that were taken, tokens of a question."""
+"""The dynamic axes: batch, source positions, steps taken so far, tokens of a question."""
 SIZES: dict[str, int] = {BATCH: 2, SOURCE: 5, PAST: 3, QUESTION: 4}
-"""What graphs are recorded with; none is 1, which torch would take for an axis that never grows."""
+"""The sizes used for tracing; none is 1, which torch would take for a static axis."""
 Axes = tuple[int | str, ...]
 Tree = Any
 
@@ -25,26 +25,26 @@ class Leaf(NamedTuple):
     """One tensor of a state."""
 
     name: str
-    """The way to it: `layers.0.past.keys`."""
+    """Its path in the state: `layers.0.past.keys`."""
     axes: Axes
-    """Of each axis its size, or what it grows with."""
+    """The size of each axis, or the name of a dynamic axis."""
     dtype: torch.dtype
     fixed: bool
-    """Whether every step leaves it as it is."""
+    """Whether no step changes it."""
 
     def empty(self, rows: int, positions: int) -> Tensor:
-        """Return what stands for it before the first step."""
+        """Return its value before the first step, if the decoder's initial state lacks it."""
         sizes = {BATCH: rows, SOURCE: positions, PAST: 0}
         nothing = torch.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in self.axes], dtype=self.dtype)
         if not self.name.endswith("carry.last"):
             return nothing
-        # A look that goes on from the last one begins at the first position.
+        # Attention that continues from the previous step's weights starts at the first position.
         first = torch.ones_like(nothing[..., :1])
         return torch.cat([first, nothing[..., 1:]], dim=-1)
 
 
 def flatten(tree: Tree, name: str = "") -> dict[str, Tensor]:
-    """Return the tensors of a state by name; numbers are tensors without axes, and what is None is left out."""
+    """Return the tensors of a state by name; numbers become 0-d tensors, and None is left out."""
     if tree is None:
         return {}
     if not isinstance(tree, tuple):
@@ -56,7 +56,7 @@ def flatten(tree: Tree, name: str = "") -> dict[str, Tensor]:
 
 
 def rebuild(like: Tree, leaves: Mapping[str, Tensor], name: str = "") -> Tree:
-    """Make a state like the given one, of these tensors."""
+    """Return a state with the structure of `like` and these tensors."""
     if like is None:
         return None
     if not isinstance(like, tuple):
@@ -71,7 +71,7 @@ def _branches(tree: tuple[Any, ...], name: str) -> list[tuple[str, Any]]:
 
 
 class Layout(NamedTuple):
-    """How a decoder's states look from its first step on."""
+    """The structure of a decoder's states from the first step on."""
 
     like: Tree
     """A state after some steps."""
@@ -87,7 +87,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(decoder: Decoder[Any], encode: Callable[[Mapping[str, int]], Encoded], grows: tuple[str, ...]) -> Layout:
-    """Find out how a decoder's states look; `encode` reads something of given sizes, which may grow."""
+    """Determine the layout of a decoder's states by running it; `encode` encodes random input of given sizes."""
 
     @torch.no_grad()
     def after(sizes: Mapping[str, int]) -> tuple[Tree, Tree]:
@@ -105,7 +105,7 @@ def lay_out(decoder: Decoder[Any], encode: Callable[[Mapping[str, int]], Encoded
 
 
 def axes_of(make: Callable[[Mapping[str, int]], Mapping[str, Tensor]], grows: tuple[str, ...]) -> dict[str, Axes]:
-    """Find out which axes of tensors grow with what, by letting each of these grow."""
+    """Determine the dynamic axes of tensors by running `make` with each size increased in turn."""
     found: dict[str, list[int | str]] = {name: list(tensor.shape) for name, tensor in make(SIZES).items()}
     small = {name: tuple(axes) for name, axes in found.items()}
     for what in grows:

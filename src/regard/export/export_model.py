@@ -1,4 +1,4 @@
-"""From a model folder to a folder of ONNX files that need nothing of this package."""
+"""Export a model folder to a folder of ONNX files that run without this package."""
 
 import os
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ from regard.task import task_of
 
 
 class Exported(NamedTuple):
-    """What was written."""
+    """The result of an export."""
 
     folder: Path
     command: str
-    """What the program in it does: translate, caption, classify, ask, detect."""
+    """The command that its program corresponds to: translate, caption, classify, ask, detect."""
     files: tuple[str, ...]
     """The graphs."""
     difference: float
-    """The largest that onnxruntime and torch had on random inputs."""
+    """The largest difference between onnxruntime and torch on random inputs."""
 
 
 def export_model(folder: Path, out: Path, *, overwrite: bool = False) -> Exported:
-    """Write a model as ONNX files and what is needed beside them; what was written is checked, or nothing is."""
+    """Write a model as ONNX files, with all they need to run, and verify them; on failure nothing is left behind."""
     config = open_folder(folder)
     check_target(out, overwrite)
     state = torch.random.get_rng_state()
@@ -43,20 +43,20 @@ def export_model(folder: Path, out: Path, *, overwrite: bool = False) -> Exporte
         with folder_anew(out.absolute()) as building:
             return _export(folder, config, building)._replace(folder=out)
     except OSError as error:
-        error.filename = error.filename or str(out)  # a full disk is told of without a name
+        error.filename = error.filename or str(out)  # the error of a full disk has no file name
         raise
     finally:
         torch.random.set_rng_state(state)
 
 
 class Exportable(NamedTuple):
-    """A model that is to be exported."""
+    """A model to export."""
 
     model: Any
-    """What writes step by step (a `Seq2Seq`), or what answers at once (a `Whole`)."""
+    """A `Seq2Seq`, which decodes step by step, or a `Whole`, which takes one forward pass."""
     source: Source
     beside: dict[str, Any]
-    """What `export.json` says of it beside its graphs."""
+    """The entries of `export.json` besides the graphs."""
     usage: Usage
 
 
@@ -85,12 +85,12 @@ def _save(graphs: Mapping[str, Graph], out: Path) -> None:
 
 
 def check_target(out: Path, overwrite: bool) -> None:
-    """Refuse to write where something is that is not to be lost."""
+    """Raise a ConfigError if the export would overwrite something else, or an export without `overwrite`."""
     if not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir())):
         return
     if not out.is_dir():
         raise ConfigError(f"{out} is a file; an export is a folder: give another name.")
     if not (out / MANIFEST).is_file():
-        raise ConfigError(f"{out} holds something that is no export: give the name of a folder that is not there yet.")
+        raise ConfigError(f"{out} exists and is not an export: give the name of a new folder.")
     if not overwrite:
-        raise ConfigError(f"{out} already holds an export. Replace it by --overwrite, or give another name.")
+        raise ConfigError(f"{out} already holds an export. Replace it with --overwrite, or give another name.")

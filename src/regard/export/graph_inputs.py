@@ -1,4 +1,4 @@
-"""What graphs read: texts, pictures, or features of regions."""
+"""The inputs of graphs: texts, pictures, or region features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from regard.export.decoder_state import BATCH, SOURCE
 from regard.export.onnx_graph import Port
 from regard.shapes import Tensor
 
-REAL = "which of them are real: false for what only fills up a row"
+REAL = "mask: false for padding"
 _MARKS = 4
-"""Ids that are no text."""
+"""The number of special tokens."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The inputs of a graph that reads."""
+    """The inputs of a graph."""
 
     ports: tuple[Port, ...]
     vocabulary: int = _MARKS + 1
-    """How many different tokens there are."""
+    """The vocabulary size."""
 
     @property
     def grows(self) -> tuple[str, ...]:
-        """What may grow."""
+        """The names of the dynamic axes."""
         return tuple(dict.fromkeys(axis for port in self.ports for axis in port.axes if isinstance(axis, str)))
 
     def examples(self, sizes: Mapping[str, int]) -> tuple[Tensor, ...]:
-        """Draw something to read; every other row is padded where rows may be."""
+        """Draw random inputs; every other row is padded if there is a mask."""
         return tuple(self._draw(port, sizes) for port in self.ports)
 
     def _draw(self, port: Port, sizes: Mapping[str, int]) -> Tensor:
@@ -43,15 +43,15 @@ class Source:
 
 
 def texts(vocabulary: int, reads: bool) -> Source:
-    """Tokens of texts; a language model reads nothing, and is told only how many rows there are."""
+    """Return the inputs for texts; a language model has no source, and only the batch size of this input matters."""
     axes = (BATCH, SOURCE if reads else 1)
-    about = "tokens of the text, the end mark last" if reads else "the end mark alone: there is nothing to read"
+    about = "tokens of the text, the end token last" if reads else "the end token only: there is no source"
     ports = Port("source", axes, torch.int64, about), Port("mask", axes, torch.bool, REAL)
     return Source(ports, vocabulary)
 
 
 def pictures(model: ModelConfig) -> Source:
-    """Pixels, or features of regions."""
+    """Return the inputs for pictures: pixels, or region features."""
     image = model.image
     assert image is not None
     if image.kind == "regions":

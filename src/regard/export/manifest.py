@@ -1,4 +1,4 @@
-"""The files that tell what an exported model is and how to run it: export.json, README.md and run.py."""
+"""Write the files that describe and run an exported model: export.json, README.md and run.py."""
 
 import json
 from collections.abc import Mapping
@@ -13,41 +13,41 @@ from regard.export.onnx_graph import OPSET, Graph
 
 MANIFEST = "export.json"
 FORMAT = 1
-"""Of export.json; raised when a program for the old form would not do."""
+"""The format version of export.json, raised for incompatible changes."""
 PACKAGE = "regard.export.programs."
 PROGRAMS = Path(__file__).parent / "programs"
 REGIONS = """
-It reads features of regions of pictures, {rows} of {width} for each, as the network made them whose features it learned
-from, and no image files. They are in an .npz file, whose pictures are then named: `names`, and `regions` (pictures ×
-regions × {width}; integers are multiplied by `regions_scale`). Or they are .npy files, regions × {width}, one for each
-picture: `{alone}`.
+It reads region features instead of image files: {rows} regions of {width} features per picture, computed by the same
+network as those of its training data. Store them in an .npz file with the arrays `names` and `regions` (pictures ×
+regions × {width}; integers are multiplied by `regions_scale`), and give the names of pictures after it. Or use .npy
+files, regions × {width}, one per picture: `{alone}`.
 """
 STEPS = """
-`encoder.onnx` reads a source once. What it yields, `state.…`, is all that `step.onnx` has to be given with each token,
-the start mark first. A step yields log-probabilities of the next token and `next.…`, which take the place of the
-`state.…` of the same name for the step after; the other `state.…` stay as they are. The axis `past` grows by one with
-each step where a model looks at what it has written (a Transformer keeps the keys and values of all its steps), so a
-step never computes anything twice. For a beam search, pick rows of every `state.…` that has a batch.
+Run `encoder.onnx` once per source. Its outputs, `state.…`, are inputs of `step.onnx`, together with the previous token
+(first the start token). A step returns the log-probabilities of the next token and `next.…`, which replace the
+`state.…` of the same name in the next step; the other `state.…` stay the same. The axis `past` grows by one with each
+step in models with a KV cache, so that a step never computes anything twice. For a beam search, reorder the rows of
+every `state.…` that has a batch axis.
 """
 
 
 class Usage(NamedTuple):
-    """How an exported model is used."""
+    """How to use an exported model."""
 
     program: Path
-    """What becomes `run.py`."""
+    """The program that becomes `run.py`."""
     does: str
-    """What the model does, in words."""
+    """What the model does, for the README: "translates"."""
     command: str
-    """How `run.py` is called."""
+    """The command that runs `run.py`."""
     needs: tuple[str, ...]
-    """What that needs beside NumPy and onnxruntime."""
+    """Packages that it needs besides NumPy and onnxruntime."""
 
 
 def write_manifest(
     out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
 ) -> None:
-    """Write all that a program needs to know of the graphs and of what stands beside them."""
+    """Write export.json, which has all that a program needs to run the graphs."""
     record = {
         "format": FORMAT,
         "made_by": f"regard {__version__}, torch {torch.__version__}",
@@ -62,7 +62,7 @@ def write_manifest(
 
 
 def copy_programs(out: Path, program: Path) -> None:
-    """Copy the program of a task as run.py, and all that it imports; there, they stand beside each other."""
+    """Copy a task's program as run.py with the modules it imports, all into one folder."""
     todo, done = {"run.py": program}, set[str]()
     while todo:
         file, path = todo.popitem()
@@ -79,7 +79,7 @@ def copy_programs(out: Path, program: Path) -> None:
 def write_readme(
     out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
 ) -> None:
-    """Write how the folder is used."""
+    """Write the README, which explains how to use the folder."""
     _, does, usage, needs = used
     image, reads = beside.get("image", {}), ""
     if image.get("kind") == "regions":
@@ -91,9 +91,9 @@ def write_readme(
         f"# A model that {does}, as ONNX\n",
         f"```sh\npip install onnxruntime numpy {' '.join(needs)}\n{usage}\n```\n",
         *([reads] if reads else []),
-        "`run.py` is short and shows how the graphs are run, greedily where they write. All names, sizes, vocabularies "
-        "and marks are in `export.json`. On random inputs the graphs differ from the model they were made of by "
-        f"{difference:.0e} at most.\n",
+        "`run.py` is a short program that shows how to run the graphs (text is decoded greedily). `export.json` has "
+        "all names, sizes, vocabularies and special tokens. On random inputs the graphs differ from the original model "
+        f"by at most {difference:.0e}.\n",
     ]
     parts += [STEPS.strip() + "\n"] if "step" in graphs else []
     for name, graph in graphs.items():

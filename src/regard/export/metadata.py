@@ -1,4 +1,4 @@
-"""What a model knows beside its weights: vocabularies, labels, answers, how long it writes, what it reads."""
+"""The entries of export.json about a model: vocabularies, special tokens, decoding limits, input pictures."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 
 def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Config, out: Path) -> Record:
-    """Copy the vocabularies of a model that writes, and tell what it may write and how much."""
+    """Copy the vocabularies of a sequence-to-sequence model; return the entries on tokens and decoding limits."""
     index = json.loads((folder / INDEX).read_bytes())
     sides: Record = {}
     for side in ("source", "target") if config.model.image is None else ("target",):
@@ -42,7 +42,7 @@ def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Conf
 
 
 def described(config: ModelConfig, model: Any) -> Record:
-    """Tell what is read of a picture, and in how many cells."""
+    """Return the entries on the input picture: kind, size, channels and grid of cells."""
     image = config.image
     assert image is not None
     assert isinstance(model.encoder, ImageEncoder)
@@ -50,5 +50,5 @@ def described(config: ModelConfig, model: Any) -> Record:
     if image.kind == "regions":
         return {**told, "cells": image.size**2 or None}
     rows, columns = model.encoder.stem.grid
-    scale = "the graph itself turns pixels into numbers from -1 to 1: pixel / 127.5 - 1"
+    scale = "the graph itself scales pixels to the range -1 to 1: pixel / 127.5 - 1"
     return {**told, "normalisation": scale, "grid": [rows, columns], "cells": rows * columns}

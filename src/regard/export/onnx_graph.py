@@ -1,4 +1,4 @@
-"""From a module of torch to an ONNX graph whose inputs and outputs have names."""
+"""Export a torch module as an ONNX graph with named inputs and outputs."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ from regard.shapes import Tensor
 
 OPSET = 18
 LARGEST = 2_000_000_000
-"""Bytes that a file of this form can hold."""
+"""Bytes of weights that fit in one ONNX file (2 GB in protobuf)."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Port:
     about: str
 
     def example(self, sizes: Mapping[str, int] = SIZES) -> Tensor:
-        """Return something of the right shape and type."""
+        """Return an example tensor of the right shape and type."""
         return torch.ones([sizes[axis] if isinstance(axis, str) else axis for axis in self.axes], dtype=self.dtype)
 
     def described(self) -> dict[str, Any]:
-        """Return what `export.json` says of it."""
+        """Return its entry in `export.json`."""
         kind = str(self.dtype).removeprefix("torch.")
         return {"name": self.name, "shape": list(self.axes), "type": kind, "about": self.about}
 
@@ -47,10 +47,10 @@ class Graph:
     """An ONNX graph."""
 
     def __init__(self, module: nn.Module, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        """Record what a module makes of the inputs, in their order: the outputs, in theirs."""
+        """Trace a module with inputs and outputs in the given order."""
         self.inputs, self.outputs = list(inputs), list(outputs)
         self._model: onnx_ir.Model = _record(module, self.inputs, [port.name for port in outputs]).model
-        ClearMetadataAndDocStringPass()(self._model)  # torch notes in which lines of which files each node was made
+        ClearMetadataAndDocStringPass()(self._model)  # drop the source lines that torch stores for each node
         for values, ports in ((self._graph.inputs, self.inputs), (self._graph.outputs, self.outputs)):
             for value, port in zip(values, ports, strict=True):
                 value.shape = onnx_ir.Shape(port.axes)
@@ -72,7 +72,7 @@ class Graph:
         return {value.name for value in found if value.name is not None} & {port.name for port in self.inputs}
 
     def keep(self, inputs: set[str], outputs: set[str]) -> None:
-        """Leave out all inputs and outputs but these."""
+        """Remove all inputs and outputs but these, and the nodes that become unused."""
         both = ((outputs, self.outputs, self._graph.outputs), (inputs, self.inputs, self._graph.inputs))
         for kept, ports, values in both:
             for value in [value for value in values if value.name not in kept]:
@@ -81,13 +81,13 @@ class Graph:
             RemoveUnusedNodesPass()(self._model)
 
     def save(self, path: Path) -> None:
-        """Write it to a file, with its weights; those of a model that is too large for that, to a file beside it."""
+        """Save the graph with its weights; for a large model, the weights go to a second file `.data`."""
         weights = [value.const_value for value in self._graph.initializers.values()]
         large = sum(weight.nbytes for weight in weights if weight is not None) > LARGEST
         onnx_ir.save(self._model, path, external_data=f"{path.name}.data" if large else None)
 
     def described(self) -> dict[str, Any]:
-        """Return what `export.json` says of it."""
+        """Return its entry in `export.json`."""
         return {
             "inputs": [port.described() for port in self.inputs],
             "outputs": [port.described() for port in self.outputs],
@@ -110,16 +110,16 @@ def _record(module: nn.Module, inputs: Sequence[Port], names: list[str]) -> Any:
                 custom_translation_table=translations(),
                 verbose=False,
             )
-    except Exception as error:  # torch raises whatever comes of what it cannot record
+    except Exception as error:  # torch raises all kinds of errors for unsupported operations
         why = str(error).strip().partition("\n")[0]
         raise ModelError(
-            f"This model cannot be exported: torch has no ONNX graph for a part of it ({type(error).__name__}: {why})."
+            f"This model cannot be exported: torch cannot convert a part of it to ONNX ({type(error).__name__}: {why})."
         ) from error
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep to itself what torch tells its own developers."""
+    """Silence the log messages, warnings and prints of torch's exporter."""
     loud = [logging.getLogger(name) for name in ("torch", "torch.__trace", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loud]
     for logger in loud:

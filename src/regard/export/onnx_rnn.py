@@ -1,4 +1,4 @@
-"""Recurrent networks as ONNX's own operators."""
+"""Export recurrent networks as ONNX's LSTM and GRU operators."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from onnxscript import opset18
 import regard.layers.padded_rnn  # noqa: F401 (importing it makes the operation known to torch)
 
 op: Any = opset18
-"""What is called here writes nodes of a graph; what it takes are values of one, which its types do not say."""
+"""Its functions add nodes to a graph and take values of the graph, which its own type hints do not allow for."""
 ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
-"""Torch's gates in the order of ONNX: of an LSTM input, output, forget, cell; of a GRU update, reset, new."""
+"""Torch's gates in ONNX's order: input, output, forget, cell for an LSTM; update, reset, new for a GRU."""
 
 
 def recurrent(sequence: Any, lengths: Any, first: Any, weights: Sequence[Any], kind: str) -> tuple[Any, Any]:
-    """Write `regard::recurrent` as an LSTM or a GRU of ONNX, which takes steps first and rows second."""
+    """Translate `regard::recurrent` to an ONNX LSTM or GRU, whose inputs are time-major (steps, batch, width)."""
     by_direction = [weights[start : start + 4] for start in range(0, len(weights), 4)]
     inputs, hidden = (_stacked([direction[at] for direction in by_direction], kind) for at in (0, 1))
     biases = op.Concat(*(_stacked([direction[at] for direction in by_direction], kind) for at in (2, 3)), axis=1)
@@ -32,7 +32,7 @@ def recurrent(sequence: Any, lengths: Any, first: Any, weights: Sequence[Any], k
 
 
 def _stacked(weights: Sequence[Any], kind: str) -> Any:
-    """Put the weights of all directions one behind the other, their gates in ONNX's order."""
+    """Stack the weights of all directions, with their gates in ONNX's order."""
     made = []
     for weight in weights:
         gates = _split(weight, len(ORDERS[kind]))
@@ -50,5 +50,5 @@ def _ints(*numbers: int) -> Any:
 
 
 def translations() -> dict[Any, Callable[..., Any]]:
-    """Return what torch's exporter is to make of our own operations."""
+    """Return the translation table of our custom operators for torch's exporter."""
     return {torch.ops.regard.recurrent.default: recurrent}

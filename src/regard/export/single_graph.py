@@ -1,4 +1,4 @@
-"""Models that answer at once, as one graph."""
+"""Export a model that takes one forward pass as a single graph."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ from regard.export.onnx_graph import Graph, Port
 from regard.shapes import Tensor
 
 LOOKS = "looks."
-"""What stands before the names of what an image encoder attends to on the way."""
+"""The prefix of the names of an image encoder's own attention outputs."""
 
 
 class Whole(nn.Module, ABC):
-    """From a source to all that a model says of it, by name."""
+    """A module that maps a source to the named outputs of a model."""
 
     about: ClassVar[Mapping[str, str]]
-    """What is told of outputs in export.json."""
+    """Descriptions of the outputs, for export.json."""
 
     @abstractmethod
     def say(self, *source: Tensor) -> dict[str, Tensor]:
-        """Return what the model says."""
+        """Return the outputs by name."""
 
     def forward(self, *source: Tensor) -> tuple[Tensor, ...]:
-        """Return the same without names; what has no room for anything is left out."""
+        """Return the outputs as a tuple, without empty ones."""
         return tuple(said for said in self.say(*source).values() if 0 not in said.shape[1:])
 
 
 def export_whole(module: Whole, source: Source) -> dict[str, Graph]:
-    """Make the graph of a model that answers at once."""
+    """Return the graph of a model that takes one forward pass."""
 
     def say(sizes: Mapping[str, int]) -> dict[str, Tensor]:
         with torch.no_grad():
@@ -40,6 +40,6 @@ def export_whole(module: Whole, source: Source) -> dict[str, Graph]:
 
     axes = {name: grown for name, grown in axes_of(say, source.grows).items() if 0 not in grown}
     outputs = [
-        Port(name, grown, torch.float32, module.about.get(name, "what was attended to")) for name, grown in axes.items()
+        Port(name, grown, torch.float32, module.about.get(name, "attention weights")) for name, grown in axes.items()
     ]
     return {"model": Graph(module, source.ports, outputs)}

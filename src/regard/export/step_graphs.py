@@ -1,8 +1,8 @@
-"""Models that write step by step, as two graphs: one that reads, and one that takes a step.
+"""Export a sequence-to-sequence model as two graphs: the encoder, and one decoder step.
 
-The first yields all that the second needs to know: what was read, and the state before the first token. The second is
-given that state and the token written last, and yields log-probabilities and the state after it. What no step changes
-is only given. A Transformer's own past is among the state, and grows by one position with each step.
+The encoder graph returns everything the step needs: the encoded source and the initial state. The step graph takes that
+state and the previous token, and returns log-probabilities and the new state. Tensors that no step changes are inputs
+only. The state of a Transformer includes its KV cache, which grows by one position per step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,34 +20,34 @@ from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Tensor
 
 STATE, NEXT = "state.", "next."
-"""What stands before the names of a state's tensors, before and after a step."""
+"""The prefixes of the names of state tensors, before and after a step."""
 LEAST = 9
-"""Positions that a model has to know of, to be tried out."""
+"""Positions that a model must support, so that the export can be verified."""
 TOKEN, LOG_PROBS, WEIGHTS = "token", "log_probs", "weights"
 
 
 class Reading(nn.Module):
-    """From a source to the state before the first token."""
+    """The encoder graph: maps a source to the initial state."""
 
     def __init__(self, model: Seq2Seq, layout: Layout, names: Sequence[str]) -> None:
         super().__init__()
         self.model, self.layout, self.names = model, layout, names
 
     def forward(self, *source: Tensor) -> tuple[Tensor, ...]:
-        """Read; what is passed on as it came is copied, since an output may not be an input."""
+        """Encode; outputs are cloned, since ONNX outputs must not be inputs."""
         start = self.layout.start(self.model.decoder, self.model.encode(*source))
         return tuple(start[name].clone() for name in self.names)
 
 
 class Stepping(nn.Module):
-    """From a state and a token to log-probabilities, weights and the state after."""
+    """The step graph: maps a token and a state to log-probabilities, attention weights and the new state."""
 
     def __init__(self, model: Seq2Seq, layout: Layout) -> None:
         super().__init__()
         self.decoder, self.layout = model.decoder, layout
 
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
-        """Take one step: the token comes first."""
+        """Take one step; the token is the first input."""
         names = [leaf.name for leaf in self.layout.leaves]
         step = self.decoder.step(given[0], rebuild(self.layout.like, dict(zip(names, given[1:], strict=True))))
         assert step.weights is not None
@@ -57,7 +57,7 @@ class Stepping(nn.Module):
 
 
 def export_writer(model: Seq2Seq, source: Source) -> dict[str, Graph]:
-    """Make the graphs of a translator, a captioner or a language model."""
+    """Return the graphs of a translator, a captioner or a language model."""
     _check(model)
 
     def encode(sizes: Mapping[str, int]) -> Encoded:
@@ -84,25 +84,25 @@ def export_writer(model: Seq2Seq, source: Source) -> dict[str, Graph]:
 
 
 def _check(model: Seq2Seq) -> None:
-    """Refuse what no graph can be made of."""
+    """Raise a ModelError for models that cannot be exported."""
     if isinstance(model.encoder, LSTMNEncoder):
         raise ModelError(
-            "This model cannot be exported: its encoder (model.encoder.kind=lstmn) looks back at all it has read at "
-            "every position, in a loop that is as long as the source, and a graph's loops are of a fixed length."
+            "This model cannot be exported: its encoder (model.encoder.kind=lstmn) attends to all previous positions "
+            "in a loop as long as the source, and torch's exporter unrolls loops to a fixed length."
         )
     places = min(limit for limit in (model.most_read, model.decoder.most, LEAST) if limit is not None)
     if places < LEAST:
         raise ModelError(
-            f"This model cannot be exported: it knows {places} positions (longest), and what is exported is tried out "
-            f"with {LEAST}."
+            f"This model cannot be exported: it supports {places} positions (longest), and verifying an export needs "
+            f"{LEAST}."
         )
 
 
 def _step(model: Seq2Seq, layout: Layout, looks: Mapping[str, tuple[int | str, ...]]) -> Graph:
-    inputs = [Port(TOKEN, (BATCH,), torch.int64, "the token written last; at first the start mark")]
+    inputs = [Port(TOKEN, (BATCH,), torch.int64, "the previous token; at first the start token")]
     outputs = [
         Port(LOG_PROBS, looks[LOG_PROBS], torch.float32, "of each token of the vocabulary"),
-        Port(WEIGHTS, looks[WEIGHTS], torch.float32, "where it looked: rows, layers, heads, positions of the source"),
+        Port(WEIGHTS, looks[WEIGHTS], torch.float32, "attention: batch, layers, heads, source positions"),
     ]
     for leaf in layout.leaves:
         inputs.append(Port(STATE + leaf.name, leaf.axes, leaf.dtype, _about(leaf)))
@@ -112,11 +112,11 @@ def _step(model: Seq2Seq, layout: Layout, looks: Mapping[str, tuple[int | str, .
 
 
 def _about(leaf: Leaf) -> str:
-    return "the same at every step" if leaf.fixed else f"from the second step on what {NEXT}{leaf.name} was"
+    return "the same at every step" if leaf.fixed else f"from the second step on, the previous {NEXT}{leaf.name}"
 
 
 def _keep_needed(step: Graph, layout: Layout) -> set[str]:
-    """Leave out of a step what no token ever depends on, and weights that are always empty; tell what is left."""
+    """Prune the step graph: drop state that no output depends on, and empty weights; return the names of the rest."""
     changing = {leaf.name for leaf in layout.leaves if not leaf.fixed}
     wanted = {port.name for port in step.outputs if port.name in (LOG_PROBS, WEIGHTS) and 0 not in port.axes}
     while True:

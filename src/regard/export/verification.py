@@ -1,4 +1,4 @@
-"""Whether graphs compute what their models do: both run on the same random inputs, of sizes that were not recorded."""
+"""Verify exported graphs against their models on the same random inputs, of other sizes than in tracing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Tensor
 
 MOST = 1e-4
-"""The largest difference of log-probabilities, logits or weights that rounding is taken for: of the greatest of them,
-where that is above 1."""
+"""The largest difference of log-probabilities, logits or weights attributed to rounding; relative to the largest value
+if that is above 1."""
 TRIALS = (
     {BATCH: 1, SOURCE: 1, QUESTION: 1},
     {BATCH: 3, SOURCE: LEAST, QUESTION: 7},
@@ -30,7 +30,7 @@ STEPS = 5
 
 @torch.no_grad()
 def check_whole(module: Whole, source: Source, folder: Path) -> float:
-    """Return the largest difference of anything that a model says."""
+    """Return the largest difference in any output of a model."""
     graph, most = Graph("model.onnx", folder), 0.0
     for sizes in TRIALS:
         given = source.examples(sizes)
@@ -42,7 +42,7 @@ def check_whole(module: Whole, source: Source, folder: Path) -> float:
 
 @torch.no_grad()
 def check_writer(model: Seq2Seq, source: Source, folder: Path, start: int) -> float:
-    """Return the largest difference over some steps of greedy writing."""
+    """Return the largest difference over some steps of greedy decoding."""
     encoder, step = Graph("encoder.onnx", folder), Graph("step.onnx", folder)
     most = 0.0
     for sizes in TRIALS:
@@ -67,11 +67,11 @@ def _named(source: Source, given: Sequence[Tensor]) -> Arrays:
 
 def _difference(found: NDArray[Any], right: Tensor) -> float:
     if found.shape != tuple(right.shape):
-        raise ModelError(f"What was exported is wrong: it yields {found.shape}, the model {tuple(right.shape)}.")
+        raise ModelError(f"The export is wrong: its output has shape {found.shape}, the model's {tuple(right.shape)}.")
     given: NDArray[Any] = right.numpy()
     finite = np.isfinite(given)
     if not np.array_equal(np.where(finite, 0.0, given), np.where(np.isfinite(found), 0.0, found), equal_nan=True):
-        return np.inf  # of what is not finite nothing is near
+        return np.inf  # values that are not finite must be equal
     largest = max(1.0, float(np.abs(given[finite]).max(initial=0.0)))
     return float(np.abs(found[finite] - given[finite]).max(initial=0.0)) / largest
 
@@ -79,7 +79,7 @@ def _difference(found: NDArray[Any], right: Tensor) -> float:
 def _checked(most: float) -> float:
     if not most <= MOST:
         raise ModelError(
-            f"What was exported is wrong: onnxruntime and torch differ by {most:.1e}, and rounding explains {MOST:.0e} "
-            "at most. Nothing was written."
+            f"The export is wrong: onnxruntime and torch differ by {most:.1e}, and rounding explains at most "
+            f"{MOST:.0e}. Nothing was written."
         )
     return most

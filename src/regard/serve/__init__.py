@@ -1,4 +1,4 @@
-"""Models served over HTTP: an API of JSON, and one page to try them and to see where they look.
+"""Serve models over HTTP: a JSON API, and a web page to try models and see their attention.
 
-Nothing here is imported by the rest: FastAPI, which it needs, is an extra (`pip install 'regard[serve]'`).
+It needs FastAPI, an optional extra (`pip install 'regard[serve]'`), so nothing else imports it.
 """

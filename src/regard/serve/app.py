@@ -1,4 +1,4 @@
-"""The server as an ASGI app: the API with its documentation, and the page."""
+"""The server as an ASGI app: the API, its documentation, and the web page."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,10 +24,10 @@ _POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self'; "
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page fetches from its own server alone, and runs no script but its own, whatever a text says."""
+"""The page fetches only from its own server and runs only its own script, whatever a text contains."""
 _HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 _PARTS = ("word_stepper", "overlay_page", "trace_page")
-"""What the page shares with the pages that `regard attend` writes."""
+"""Styles and scripts that the page shares with the pages that `regard attend` writes."""
 
 
 class About(BaseModel):
@@ -47,7 +47,7 @@ class About(BaseModel):
 
 
 class Health(BaseModel):
-    """That the server is there."""
+    """The health of the server."""
 
     status: str
     version: str
@@ -57,7 +57,7 @@ class Health(BaseModel):
 def make_app(
     models: Sequence[Served], limits: Limits | None = None, *, batch: int = 64, wait: float = 0.005
 ) -> FastAPI:
-    """Make a server of models; up to `batch` texts or pictures that come within `wait` seconds are one batch."""
+    """Return the app; up to `batch` texts or pictures that arrive within `wait` seconds form one batch."""
     limits = limits or Limits()
     queue = BatchingQueue(batch, wait, limits.waiting)
 
@@ -68,7 +68,7 @@ def make_app(
 
     app: FastAPI = FastAPIOffline(
         title="regard",
-        description="Models that look back at what they read: ask them, and see where they looked.",
+        description="Sequence-to-sequence models with attention: get outputs, and the attention behind them.",
         version=regard.__version__,
         redoc_url=None,
         lifespan=living,
@@ -79,12 +79,12 @@ def make_app(
 
     @app.get("/api/models", tags=["server"])
     def list_models() -> list[About]:
-        """List what is served; the first that does a task is asked where no model is named."""
+        """List the served models. Requests that name no model use the first one of their task."""
         return told
 
     @app.get("/health", tags=["server"])
     def health() -> Health:
-        """Say that the server is there."""
+        """Report that the server is running."""
         return Health(status="ok", version=regard.__version__, models=len(told))
 
     uploads = Uploads(limits)
@@ -97,7 +97,7 @@ def make_app(
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the page: its parts are put together once."""
+    """Add the routes of the web page, whose style and script are assembled once."""
     page, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
     style = "".join(text(f"{part}.css") for part in _PARTS) + style
     script = "".join(text(f"{part}.js") for part in _PARTS) + script

@@ -1,6 +1,6 @@
-"""Requests that come together are worked on as one batch: a queue, and one thread that takes from it.
+"""Dynamic batching: a request queue, and one worker thread that takes concurrent requests from it as a batch.
 
-One thread does all the work of all models: torch uses all cores by itself, and models need not be asked twice at once.
+One thread serves all models: torch already uses all cores, and models need not be thread-safe.
 """
 
 import threading
@@ -14,11 +14,11 @@ from typing import Any
 from regard.errors import RegardError
 
 Work = Callable[[list[Any]], Sequence[Any]]
-"""Takes things and returns as many answers, in order."""
+"""Takes a batch of inputs and returns one answer each, in order."""
 
 
 class BusyError(Exception):
-    """More is waiting already than is taken on."""
+    """The request queue is full or closed."""
 
 
 @dataclass(eq=False)
@@ -31,10 +31,10 @@ class _Job:
 
 
 class BatchingQueue:
-    """Takes jobs as they come; those with the same key are done at once, up to so many things.
+    """A queue that batches jobs with the same key, up to `most` inputs per batch.
 
-    While one batch is worked on, the next one gathers by itself. Where the last batch was of several jobs, more are
-    likely to come: a job then waits for them, for `wait` seconds at most. A client that is alone never waits.
+    While one batch runs, the next one accumulates. If the last batch had several jobs, more are likely to arrive soon,
+    so a job then waits up to `wait` seconds for them. A single client never waits.
     """
 
     def __init__(self, most: int = 64, wait: float = 0.005, room: int = 1_024) -> None:
@@ -46,7 +46,7 @@ class BatchingQueue:
         self._thread.start()
 
     def ask(self, key: Hashable, things: Sequence[Any], work: Work) -> "Future[list[Any]]":
-        """Queue things to be worked on together with others of the same key; the future has an answer for each."""
+        """Queue inputs to be batched with others of the same key; the future gets one answer per input."""
         job = _Job(key, things, work)
         with self._changed:
             if not self._open or sum(len(other.things) for other in self._waiting) + len(things) > self.room:
@@ -56,7 +56,7 @@ class BatchingQueue:
         return job.answer
 
     def close(self, patience: float = 10.0) -> None:
-        """Take nothing on any more, do what is waiting, and let the thread end."""
+        """Reject new jobs, finish the queued ones, and end the thread."""
         with self._changed:
             self._open = False
             self._changed.notify()
@@ -67,7 +67,7 @@ class BatchingQueue:
             _do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
     def _gather(self) -> list[_Job]:
-        """Wait for the next batch; there is none when the queue has closed and nothing is left."""
+        """Wait for the next batch and return it; empty when the queue is closed and nothing is left."""
         with self._changed:
             while self._open and not self._waiting:
                 self._changed.wait()
@@ -97,7 +97,7 @@ class BatchingQueue:
 
 
 def _do(jobs: Sequence[_Job]) -> None:
-    """Do jobs at once; where that fails, each by itself, so that nobody's fault is another's."""
+    """Run jobs as one batch; if that fails, run each by itself, so that one bad request does not fail the others."""
     if not jobs:
         return
     try:

@@ -1,4 +1,4 @@
-"""What went wrong, as one JSON message with the right status: `{"error": "…"}`."""
+"""Error responses: a status code and a JSON body `{"error": "…"}`."""
 
 import logging
 from collections.abc import Sequence
@@ -25,27 +25,27 @@ _STATUS: dict[type[Exception], int] = {
     UnknownImageError: _UNKNOWN_KIND,
     NoModelError: _NOT_THERE,
 }
-"""Of errors that a client can mend; of all others it is 400."""
+"""Status codes of errors that a client can fix; all others give 400."""
 
 
 class Problem(BaseModel):
-    """What every answer with a status of 400 or more holds."""
+    """The body of every response with a status of 400 or more."""
 
     error: str = Field(description="What is wrong, what was got, and what to do.")
 
 
 SAID: dict[int | str, dict[str, Any]] = {
-    _BAD: {"model": Problem, "description": "The model cannot do that, or the body is broken."},
+    _BAD: {"model": Problem, "description": "The model cannot do that, or the body is malformed."},
     _NOT_THERE: {"model": Problem, "description": "There is no such model."},
-    TOO_LARGE: {"model": Problem, "description": "More than the server takes."},
-    _DOES_NOT_FIT: {"model": Problem, "description": "A field is missing, or not of its kind."},
-    _BUSY: {"model": Problem, "description": "Too many are waiting: come again."},
+    TOO_LARGE: {"model": Problem, "description": "The request exceeds a limit of the server."},
+    _DOES_NOT_FIT: {"model": Problem, "description": "A field is missing or has the wrong type."},
+    _BUSY: {"model": Problem, "description": "The request queue is full: retry later."},
 }
-"""For the documentation of what can be asked."""
+"""Error responses, for the API documentation."""
 
 
 def add_problems(app: FastAPI) -> None:
-    """Let an app tell everything that goes wrong in this way."""
+    """Register the error handlers of an app."""
     app.add_exception_handler(RequestValidationError, _not_fitting)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RegardError, _mendable)
@@ -54,7 +54,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 def said(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return the answer that holds a message; what is no valid text in it is escaped."""
+    """Return an error response; characters that are not valid Unicode are escaped."""
     clean = message.encode(errors="backslashreplace").decode()
     return JSONResponse({"error": clean}, status, headers)
 
@@ -92,11 +92,11 @@ def _mendable(request: Request, error: Exception) -> JSONResponse:
 
 
 def _busy(request: Request, error: Exception) -> JSONResponse:
-    return said(_BUSY, "Too many requests are waiting. Come again in a moment.", {"Retry-After": "1"})
+    return said(_BUSY, "The request queue is full. Retry in a moment.", {"Retry-After": "1"})
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
-        return said(_BUSY, "The server has not enough memory for that. Ask for less at once.")
+        return said(_BUSY, "The server is out of memory. Send fewer or shorter inputs per request.")
     logger.error("regard: %s %s failed.", request.method, request.url.path)  # uvicorn's log has the traceback
-    return said(_BUG, "Something went wrong in the server, whose log says what.")
+    return said(_BUG, "Internal server error; see the server's log.")

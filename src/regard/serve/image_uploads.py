@@ -1,4 +1,4 @@
-"""The picture of a request: the body's own bytes, or an embedded scene."""
+"""Read the picture of a request: the bytes of the body, or an embedded scene."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,55 +22,53 @@ from regard.viz.overlay_page import image_part
 from regard.viz.trace import AttentionTrace
 
 SHOWN = 640
-"""Pixels a side that are shown of a picture, if it has them: more than models read."""
+"""Maximum pixels per side of a displayed picture: more than models read."""
 _NAME = "The picture"
 _OTHER_BODIES = ("multipart/", "application/json", "text/")
 
 BODY: dict[str, Any] = {
     "requestBody": {
-        "description": "The bytes of an image file, or nothing where `scene` is given.",
+        "description": "The bytes of an image file; empty if `scene` is given.",
         "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-"""For the documentation: FastAPI does not see what is read from a stream."""
+"""The request body, for the API documentation: FastAPI does not know of bodies that are read as a stream."""
 
-UNSEEN: dict[int | str, dict[str, Any]] = {**SAID, 415: {**SAID[400], "description": "The body is no image."}}
-Name = Annotated[str | None, Query(description="A name of /api/models; the first that does this, unless given.")]
-Attention = Annotated[bool, Query(description="Tell where the model looked.")]
-View = Annotated[bool, Query(description="Also give that as HTML for the page.")]
-SceneNumber = Annotated[
-    int | None, Query(ge=0, lt=1_000_000, description="Take this embedded scene instead of a body.")
-]
-Split = Annotated[str, Query(description="Which scenes: train, valid or test.")]
+UNSEEN: dict[int | str, dict[str, Any]] = {**SAID, 415: {**SAID[400], "description": "The body is not an image."}}
+Name = Annotated[str | None, Query(description="A name from /api/models; by default the first model of this task.")]
+Attention = Annotated[bool, Query(description="Return the attention.")]
+View = Annotated[bool, Query(description="Also return the attention as HTML for the web page.")]
+SceneNumber = Annotated[int | None, Query(ge=0, lt=1_000_000, description="Use this embedded scene instead of a body.")]
+Split = Annotated[str, Query(description="Part that `scene` counts in: train, valid or test.")]
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A picture as a model reads it, and as people see it."""
+    """A picture as the model reads it, and at a higher resolution for display."""
 
     pixels: NDArray[np.uint8]
     shown: NDArray[np.uint8]
-    """The same part of it: the largest square in the middle."""
+    """The same part of the picture, its largest centred square, for display."""
     size: tuple[int, int]
-    """Rows and columns of the whole picture."""
+    """Height and width of the whole picture."""
 
     def on_shown(self, box: Box) -> Box:
-        """Turn a box in pixels that the model read into one of pixels that are shown."""
+        """Convert a box from the pixels that the model read to those of `shown`."""
         return on_whole(box, self.pixels.shape[0], (self.shown.shape[0], self.shown.shape[1]))
 
     def on_whole(self, box: Box) -> Box:
-        """Turn a box in pixels that the model read into one of pixels of the whole picture."""
+        """Convert a box from the pixels that the model read to those of the whole picture."""
         return on_whole(box, self.pixels.shape[0], self.size)
 
 
 class Uploads:
-    """Reads pictures of requests, one at a time: unpacking them takes memory."""
+    """Reads the pictures of requests; decodes one at a time, since decoding takes much memory."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._one = limits, Lock()
 
     async def read(self, request: Request, served: Served, number: int | None, split: str) -> Picture:
-        """Return the picture that a request is about."""
+        """Return the picture of a request."""
         image = served.config.model.image
         assert image is not None
         content = await request.body()
@@ -106,7 +104,7 @@ def _painted(image: ImageConfig, number: int, split: str) -> Picture:
 
 
 def stacked(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
-    """Return pictures of one model as one batch."""
+    """Stack pictures into a batch."""
     return np.stack([picture.pixels for picture in pictures])
 
 
@@ -117,7 +115,7 @@ def overlaid(
     outlines: Sequence[Sequence[Box]] = (),
     phrases: bool = False,
 ) -> str | None:
-    """Write what the page shows of a trace; nothing for a model without attention."""
+    """Return the HTML that the page shows for a trace; None for a model without attention."""
     if not trace.weights.size:
         return None
     boxes = tuple(tuple(some) for some in outlines)

@@ -1,4 +1,4 @@
-// The page of `regard serve`: what a task is asked with, and what its answer shows.
+// The page of `regard serve`: the request each task sends, and how its answer is shown.
 const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)} %`;
 const score = (value) => (value === undefined ? "" : value.toFixed(2).replace("-", "−"));
 const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: each.text, note: score(each.score), view: each.view}));
@@ -50,7 +50,7 @@ async function ask(path, options) {
 
 function askText() {
   const given = page.find("#given").value, model = page.model;
-  if (model.task === "translate" && !given.trim()) { clear("There is nothing to translate yet: type a text."); return; }
+  if (model.task === "translate" && !given.trim()) { clear("Type a text to translate."); return; }
   const wanted = {texts: [given], model: model.name, n_best: Math.min(3, model.beam), candidates: 5, view: true};
   if (model.tags.length) wanted.to = page.find(".to select").value;
   ask(model.path.slice(1), {headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
@@ -64,7 +64,7 @@ function askImage() {
   if (model.task === "answer") query.set("question", question);
   if (page.picture.scene !== undefined) query.set("scene", page.picture.scene);
   const file = page.picture.file;
-  const body = file ? {body: file, headers: {"Content-Type": "application/octet-stream"}} : {};  // whatever it claims
+  const body = file ? {body: file, headers: {"Content-Type": "application/octet-stream"}} : {};  // whatever type the file claims
   ask(`${model.path.slice(1)}?${query}`, body);
 }
 
@@ -107,7 +107,7 @@ function show(choices, view) {
     line.append(whole);
     return line;
   }));
-  if (!choices.length) clear("Nothing was found in this picture.");
+  if (!choices.length) clear("No objects were found in this picture.");
   look(view || (choices[0] && choices[0].view));
 }
 
@@ -115,7 +115,7 @@ function fill(select, names) {
   select.replaceChildren(...names.map((name) => new Option(name, name)));
 }
 
-function open(reads) {  // the tab of what is read
+function open(reads) {  // the tab for texts or images
   page.reads = reads;
   for (const kind of ["text", "image"]) {
     page.find(`#${kind}`).hidden = kind !== reads;

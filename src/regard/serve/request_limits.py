@@ -1,4 +1,4 @@
-"""What a client may ask for, and the guard that stops a body which is too large before it fills the memory."""
+"""Limits on requests, and the middleware that rejects large bodies before they fill the memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ MOST_CANDIDATES = 10
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of everything."""
+    """The limits of a server."""
 
     characters: int = 2_000
-    """Of one text."""
+    """Per text."""
     texts: int = 64
-    """Of one request."""
+    """Per request."""
     bytes: int = 10 << 20
-    """Of a body: a picture's file, or the JSON of texts."""
+    """Per body: an image file, or the JSON with texts."""
     megapixels: float = 25.0
-    """Of a picture, which may be far more than its file."""
+    """Per picture, decoded, which may be far larger than its file."""
     weights: int = 4_000_000
-    """Numbers of attention in one answer."""
+    """Attention weights in one response."""
     waiting: int = 1_024
-    """Texts and pictures that wait for their turn; beyond that clients are asked to come again."""
+    """Texts and pictures in the queue; further requests get status 503."""
 
 
 class BodyLimit:
-    """Refuses bodies of more than so many bytes, whether or not they say how long they are."""
+    """Middleware that rejects bodies of more than `most` bytes, with or without a Content-Length."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self.app, self.most = app, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on a request whose body is counted while it is read."""
+        """Pass on the request, counting the bytes of its body as they are read."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -60,19 +60,19 @@ class BodyLimit:
         await self.app(scope, counted, send)
 
     def _refused(self) -> HTTPException:
-        return HTTPException(TOO_LARGE, f"The request has more than {self.most / 2**20:g} MB, which is the most here.")
+        return HTTPException(TOO_LARGE, f"The request is larger than the limit of {self.most / 2**20:g} MB.")
 
 
 def check_texts(texts: Sequence[str], limits: Limits) -> None:
-    """Refuse more than the server takes, and what is no text."""
+    """Raise an HTTPException for too many or too long texts, and for invalid Unicode."""
     if len(texts) > limits.texts:
-        raise HTTPException(TOO_LARGE, f"There are {len(texts):,} texts; at most {limits.texts:,} are taken at once.")
+        raise HTTPException(TOO_LARGE, f"There are {len(texts):,} texts; at most {limits.texts:,} are allowed.")
     for place, text in enumerate(texts, start=1):
         if len(text) > limits.characters:
-            most = f"at most {limits.characters:,} are taken. Send it in parts"
+            most = f"at most {limits.characters:,} are allowed. Send it in parts"
             raise HTTPException(TOO_LARGE, f"Text {place} has {len(text):,} characters; {most}.")
         if not _is_valid(text):
-            raise HTTPException(422, f"Text {place} has half a surrogate pair in it, which is no valid text.")
+            raise HTTPException(422, f"Text {place} is not valid Unicode: it has an unpaired surrogate.")
 
 
 def _is_valid(text: str) -> bool:
@@ -84,8 +84,8 @@ def _is_valid(text: str) -> bool:
 
 
 def check_weights(traces: Iterator[AttentionTrace], limits: Limits) -> None:
-    """Refuse to write more numbers than a client can want to read."""
+    """Raise an HTTPException for a response with too many attention weights."""
     count = sum(trace.weights.size for trace in traces)
     if count > limits.weights:
-        most = f"at most {limits.weights:,} are sent: ask for fewer or shorter texts, or without attention"
-        raise HTTPException(TOO_LARGE, f"The attention has {count:,} numbers; {most}.")
+        most = f"at most {limits.weights:,} are sent: send fewer or shorter texts, or leave out the attention"
+        raise HTTPException(TOO_LARGE, f"The attention has {count:,} weights; {most}.")

@@ -1,4 +1,4 @@
-"""The models that are served: opened from their folders, found by name, each with the task that it does."""
+"""The served models: loaded from their folders and found by name or task."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ class NoModelError(RegardError):
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """A model that is ready to be asked."""
+    """A loaded model."""
 
     name: str
     task: Task
     reader: Any
-    """What does the task, with the model inside."""
+    """The task's inference object, such as a `Translator`."""
     config: Config
 
 
 def open_models(folders: Sequence[Path], device: str = "cpu") -> list[Served]:
-    """Open model folders; a model's name is its folder's, or with as much before it as tells it from the others."""
+    """Load model folders; a model's name is its folder's, with as many parent folders as make the names unique."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ConfigError("A model folder is given twice: give each once.")
     configs = [open_folder(folder) for folder in folders]
@@ -51,11 +51,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def find(models: Iterable[Served], path: str, name: str | None) -> Served:
-    """Return the model that is asked for; without a name, the first that does the task."""
+    """Return the model of a name; without a name, the first of the endpoint's task."""
     able = [model for model in models if model.task.path == path]
     if name is None:
         if not able:
-            raise NoModelError(f"No model here can be asked to {path}. GET /api/models tells what there is.")
+            raise NoModelError(f"No served model supports /api/{path}. GET /api/models lists the models.")
         return able[0]
     for model in models:
         if model.name == name:
@@ -68,7 +68,7 @@ def find(models: Iterable[Served], path: str, name: str | None) -> Served:
 
 
 def about(model: Served) -> dict[str, Any]:
-    """Return what a client needs to know of a model."""
+    """Return a model's entry in `/api/models`."""
     task, config = model.task, model.config
     return {
         "name": model.name,

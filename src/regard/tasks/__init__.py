@@ -1,4 +1,4 @@
-"""One folder a task: its data and loss, what reads with its models, scores, comparison, HTTP, export, command and demo.
+"""One folder per task: its data, loss, inference, scores, comparison, HTTP endpoint, export, command and demo.
 
-Each has an object `TASK` that meets `regard.task.Task`; what several share of reading pictures is `picture_task.py`.
+The `TASK` object of each folder implements `regard.task.Task`; `picture_task.py` is the base of the picture tasks.
 """

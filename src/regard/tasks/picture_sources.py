@@ -1,4 +1,4 @@
-"""Pictures to learn from and to be scored on, and fitting a model to them: what all tasks that read pictures share."""
+"""Training and validation pictures, and fitting a model to them: shared by all picture tasks."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,17 +20,17 @@ REGIONS = "regions"
 
 @dataclass(frozen=True)
 class PictureSources:
-    """The pictures, with what is said of them."""
+    """The training and validation pictures, with their annotations."""
 
     train: Pictures | None
-    """None where a resumed run has all of them already."""
+    """None for a resumed run, which has them in its cache."""
     valid: Pictures | None
     vocabulary: Any = None
-    """What to write with; None to learn it from the training corpus."""
+    """The vocabulary to use; None to learn it from the training corpus."""
 
 
 def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
-    """Open the pictures to learn from, and those to be scored on: a part of their own where the source has one."""
+    """Open the training and validation pictures; `data.valid` defaults to the source's own validation part, if any."""
     image = config.model.image
     assert image is not None
     valid = config.data.valid or held_out(config.data.train)
@@ -41,7 +41,7 @@ def open_picture_sources(config: Config, resumed: bool) -> PictureSources:
 
 
 def guided_grid(config: Config) -> Grid | None:
-    """Return the cells of the model that is to be trained, if its looks are to be guided and the cells are a square."""
+    """Return the model's grid of cells if attention is to be guided and the grid is square; else None."""
     image = config.model.image
     if not config.training.guided > 0 or image is None:
         return None
@@ -51,15 +51,15 @@ def guided_grid(config: Config) -> Grid | None:
 
 
 def train_pictures_again(config: Config, say: Say, why: DataError) -> Pictures:
-    """Open the pictures of a resumed run whose cache cannot be read, and say why."""
-    say(f"Making the training pictures again: {why}")
+    """Open the pictures of a resumed run whose cache cannot be read, and report why."""
+    say(f"Rebuilding the cache of training pictures: {why}")
     pictures = open_picture_sources(config, resumed=False).train
     assert pictures is not None
     return pictures
 
 
 def fitted(config: Config) -> Config:
-    """Fit a model to its pictures: pixels or features of regions, colours, and how many."""
+    """Fit the model's settings to its pictures: pixels or region features, channels and number of regions."""
     image = config.model.image
     if image is None or not config.data.train:
         return config
@@ -70,7 +70,7 @@ def fitted(config: Config) -> Config:
 
 
 RESNET = ImageConfig("resnet", size=64, stages=4)
-"""What reads pixels in the place of features that are not there: 64 cells of pictures of 64 rows and columns."""
+"""The encoder used in place of region features when the corpus has pixels: 64 cells of pictures of 64 × 64 pixels."""
 
 
 def _of_pixels(config: Config, image: ImageConfig, pictures: Pictures) -> ImageConfig:
@@ -86,7 +86,7 @@ def _of_regions(config: Config, image: ImageConfig, pictures: Pictures) -> Image
         return image
     side = round(count**0.5)
     if image.size not in (0, count**0.5) and _asks_for_size(config, image):
-        fits = f"set it to {side}" if side * side == count else "set it to 0, for regions that lie anywhere"
+        fits = f"set it to {side}" if side * side == count else "set it to 0, for regions that are not on a grid"
         raise ConfigError(
             f"model.image.size is {image.size}, but the pictures of {pictures.name} have {count} regions each: {fits}, "
             "or leave it out."
@@ -96,8 +96,8 @@ def _of_regions(config: Config, image: ImageConfig, pictures: Pictures) -> Image
 
 
 def _asks_for_size(config: Config, image: ImageConfig) -> bool:
-    """Tell whether a size is asked for: another than that of the model or the preset that is started from."""
+    """Return whether the user set a size: one that differs from the preset's or the starting model's."""
     own = vision(config.preset) if config.preset in visions else config
-    if config.started_from and Path(config.started_from).is_dir():  # it may be gone when a run is resumed
+    if config.started_from and Path(config.started_from).is_dir():  # it may have been deleted before a resume
         own = open_folder(Path(config.started_from))
     return own.model.image is not None and own.model.image.size != image.size

@@ -1,4 +1,4 @@
-"""What all tasks that read pictures have in common."""
+"""The base class of all picture tasks."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ REGIONS = "regions"
 
 
 class PictureTask(Task):
-    """From pictures to something."""
+    """A task that reads pictures."""
 
     def check(self, config: Config) -> None:
-        """Refuse texts, and what is for texts alone, for a model that reads pictures."""
+        """Raise a ConfigError for text corpora, and for settings that apply to texts only."""
         for name in ("tagged", "mixed", "held_out"):
             if getattr(config.data, name):
                 instead = "leave it out" if name == "held_out" else "give data.train"
@@ -32,12 +32,12 @@ class PictureTask(Task):
                 what = f" (preset {config.preset})" if config.preset else ""
                 raise ConfigError(
                     f"data.{name}={parts[0]} has texts, and this model{what} reads pictures: give scenes, "
-                    "fashion-mnist, a folder of images or an .npz file of region features, or take a model of texts "
+                    "fashion-mnist, a folder of images or an .npz file of region features, or use a text model "
                     "(regard list presets)."
                 )
         if config.tokenizer.sampling:
             raise ConfigError(
-                f"tokenizer.sampling is {config.tokenizer.sampling}, which is for models of texts, and this one reads "
+                f"tokenizer.sampling is {config.tokenizer.sampling}, which is for text models, and this one reads "
                 "pictures: set it to 0."
             )
 
@@ -48,7 +48,7 @@ class PictureTask(Task):
         return fitted(config)
 
     def draw(self, model: nn.Module) -> None:
-        """Draw first weights."""
+        """Initialise the weights."""
         from regard.vision.initialisation import draw
 
         draw(model)
@@ -60,29 +60,29 @@ class PictureTask(Task):
         return open_picture_sources(config, resumed)
 
     def open_folder(self, folder: Path, device: str) -> tuple[Any, Any, Config]:
-        """Return a folder's model, its vocabulary and its configuration."""
+        """Return the model, vocabulary and configuration of a folder."""
         return open_model(folder, device, self.entry)
 
     def open_pictures(self, parts: Sequence[str], split: str, config: Config) -> Pictures:
-        """Open pictures as a model of this configuration reads them; scenes are made from seed 1."""
+        """Open pictures in the form that a model of this configuration reads; scenes use seed 1."""
         assert config.model.image is not None
         size, plain = max(config.model.image.size, 1), config.data.plain_captions
         return open_pictures(parts, split, pixels=size, plain=plain, needed=needed_by(config.model))
 
     def evaluate(self, reader: Any, asked: EvaluationRequest) -> Report:
-        """Score what is made of pictures."""
+        """Score a loaded model on pictures."""
         return self.score(reader, self.open_pictures(asked.parts, asked.split, reader.config), asked)
 
     @abstractmethod
     def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
-        """Score what a reader makes of pictures."""
+        """Score the output of a reader on pictures."""
 
     def open_test(self, test: Any, config: Config) -> Pictures:
-        """Open the pictures that variants are scored on."""
+        """Open the test pictures."""
         return self.open_pictures(test.parts, test.split, config)
 
     def subject(self, test: Any, config: Config, terms: Any) -> Any:
-        """Return what is said of the pictures, and a handful of them by their numbers."""
+        """Return the references of the test pictures, and a few example pictures by number."""
         from regard.compare.scored_data import Subject
         from regard.compare.variants import choose_pictures
 
@@ -92,36 +92,36 @@ class PictureTask(Task):
         return Subject(pictures.name, self.references(pictures), chosen, right)
 
     def references(self, pictures: Pictures) -> list[tuple[str, ...]]:
-        """Return what is right of each picture, where something is written."""
+        """Return the reference texts of each picture; empty for tasks that write none."""
         return []
 
     def check_served(self, folder: Path, config: Config) -> None:
-        """Refuse a model that reads features of regions."""
+        """Raise a ModelError for a model of region features."""
         assert config.model.image is not None
         if config.model.image.kind == REGIONS:
             raise ModelError(
-                f"{folder} reads features of regions that another network made, and no pixels, so pictures cannot be "
-                "shown to it: serve a model that was trained on pictures."
+                f"{folder} reads region features computed by another network, not pixels, so it cannot read uploaded "
+                "pictures: serve a model that was trained on pictures."
             )
 
     def about(self, reader: Any, config: Config) -> Mapping[str, Any]:
-        """Tell whether the model was trained on the embedded scenes, which it can then be tried with."""
+        """Return whether the model was trained on the embedded scenes and can be tried with them."""
         return {"scenes": bool(config.data.train) and config.data.train[0].startswith("scenes")}
 
 
 def numbers_in(given: Sequence[str], pictures: Pictures) -> list[int]:
-    """Read the numbers of pictures that are to be shown."""
+    """Parse the numbers of example pictures; raise a DataError for any out of range."""
     for text in given:
         if not text.strip().isdecimal() or int(text) >= len(pictures):
             raise DataError(
-                f"{text!r} is no picture of {pictures.name}: pictures to be shown are given by their numbers, "
+                f"{text!r} is not a picture of {pictures.name}: give pictures to show by number, "
                 f"0 to {len(pictures) - 1}."
             )
     return [int(text) for text in given]
 
 
 def _said(pictures: Pictures, place: int) -> str:
-    """Return what is right of a picture, in a line."""
+    """Return the references of a picture in one line."""
     if "captions" in pictures.has:
         return " / ".join(pictures.captions(place))
     return pictures.labels[pictures.label(place)] if "label" in pictures.has else ""

@@ -1,4 +1,4 @@
-"""Corpora of texts, from their lines to batches of tokens: what all tasks that read texts share."""
+"""Text corpora, from lines to batches of tokens: shared by all text tasks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,25 +21,25 @@ from regard.models.model_folder import CACHE
 from regard.task import Rows, Say
 
 HELD_OUT = "held_out.jsonl"
-"""The held-out part, in a run's cache."""
+"""File of the held-out pairs in a run's cache."""
 NOTHING = "none"
 """The encoder of a language model."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The corpora as text."""
+    """The training and validation corpora, as text."""
 
     train: Corpus | None
-    """None where a resumed run has its tokens already."""
+    """None for a resumed run, which has the tokens in its cache."""
     valid: Corpus | None
     valid_pairs: Sequence[Pair]
     vocabulary: Tokenizers | None = None
-    """The tokenizers to take; None to learn them from the training corpus."""
+    """The tokenizers to use; None to learn them from the training corpus."""
 
 
 class TextData:
-    """Tokenizers, cached tokens and batches of a run: made in its folder, or read from there when it is resumed."""
+    """Tokenizers, cached tokens and batches of a run: built in its folder, or read from there on resume."""
 
     def __init__(self, config: Config, folder: Path, sources: Sources, say: Say, few_shapes: bool) -> None:
         self._config, self._folder, self._say = config, folder, say
@@ -55,9 +55,9 @@ class TextData:
         self.order, self.batch = _batches(config, self.train, self.tokenizers, few_shapes, self._draw)
 
     def open_validation(self) -> TokenCache | None:
-        """Return the tokens of the validation corpus; None where there is none."""
+        """Return the tokens of the validation corpus; None if there is none."""
         if self.sources.valid is None:
-            self._say("No validation corpus (data.valid): the last model will be the one to use.")
+            self._say("No validation corpus (data.valid): keeping the last model instead of the best.")
             return None
         path, longest = self._folder / CACHE / "valid", self._config.data.max_length
         cache = TokenCache.reuse_or_build(path, self.sources.valid, self.tokenizers, longest)
@@ -65,17 +65,17 @@ class TextData:
         return cache
 
     def fingerprint(self, valid: TokenCache | None) -> str:
-        """Identify the tokens and the weights that corpora are mixed with."""
+        """Return a checksum of the tokens and of the weights by which corpora are mixed."""
         parts = (self.train.fingerprint, valid and valid.fingerprint, self._draw and self._draw.identity)
         return " ".join(part for part in parts if part)
 
 
 def open_sources(config: Config, resumed: bool) -> Sources:
-    """Open the corpora and read the validation corpus, so that what is wrong with it shows at once."""
+    """Open the corpora and read the validation corpus, so that problems with it show at once."""
     if config.data.held_out:
         return Sources(None, None, ()) if resumed else _open_split(config)
     train = None if resumed else _open(config, "train")
-    # The held-out part of an embedded corpus needs no asking for.
+    # Embedded corpora have a validation part by default.
     valid = _open(config, "valid")
     return Sources(train, valid, list(valid or ()))
 
@@ -94,7 +94,7 @@ def _open_split(config: Config) -> Sources:
 
 
 def _held_out(config: Config, folder: Path, sources: Sources, say: Say) -> Sources:
-    """Put down what is held out when a run begins, and take that when it is resumed."""
+    """Store the held-out pairs when a run starts, and read them back when it is resumed."""
     path = folder / CACHE / HELD_OUT
     if sources.train is not None:
         stored = store(path, sources.valid_pairs)
@@ -111,7 +111,7 @@ def _held_out(config: Config, folder: Path, sources: Sources, say: Say) -> Sourc
 
 def _told_held_out(train: Corpus, pairs: Sequence[Pair]) -> str:
     if not pairs:
-        return f"{train.name} has too few different sources to hold some out for validation: all are trained on."
+        return f"{train.name} has too few distinct sources to hold some out for validation: training on all of them."
     texts = len({pair.source or pair.target for pair in pairs})
     counted = "1 pair" if len(pairs) == 1 else f"{len(pairs):,} pairs"
     of = "" if texts == len(pairs) else f" of {texts:,} sources"
@@ -122,7 +122,7 @@ def _told_held_out(train: Corpus, pairs: Sequence[Pair]) -> str:
 
 
 def _report_epoch(draw: Draws, train: Corpus, say: Say) -> None:
-    """Say what weights come to."""
+    """Report how many pairs of each corpus an epoch has."""
     sizes = draw.sizes()
     each = [f"{size:,} of {part.name}" for size, part in zip(sizes, train.parts, strict=True)]
     say(f"An epoch has {sum(sizes):,} pairs: {', '.join(each)}")
@@ -143,13 +143,13 @@ def _open_tokenizers(config: Config, folder: Path, sources: Sources, say: Say) -
 
 
 def _open_cache(config: Config, folder: Path, corpus: Corpus | None, tokenizers: Tokenizers, say: Say) -> TokenCache:
-    """Open or build the training tokens. A resumed run goes by those it has, whatever became of the text since."""
+    """Open or build the training tokens. A resumed run uses its cached tokens even if the text has changed since."""
     path = folder / CACHE / "train"
     if corpus is None:
         try:
             return TokenCache.open(path)
         except DataError as error:
-            say(f"Making the training tokens again: {error}")
+            say(f"Rebuilding the cache of training tokens: {error}")
             corpus = _open(config, "train")
             assert corpus is not None
     cache = TokenCache.build(path, corpus, tokenizers, config.data.max_length, links=config.training.guided > 0)
@@ -163,7 +163,7 @@ def _open_cache(config: Config, folder: Path, corpus: Corpus | None, tokenizers:
 def _batches(
     config: Config, cache: TokenCache, tokenizers: Tokenizers, few_shapes: bool, draw: Draws | None
 ) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
-    """Return which batches an epoch has and how to make one: of the same tokens in all epochs, or drawn for each."""
+    """Return functions for the batches of an epoch and for collating one; subword sampling re-segments each epoch."""
     settings, sampling = config.training, config.tokenizer.sampling
     order = partial(BatchOrder, batch_tokens=settings.batch_tokens, seed=config.seed, few_shapes=few_shapes, draw=draw)
     if not sampling:

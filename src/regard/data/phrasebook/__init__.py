@@ -1,6 +1,6 @@
-"""The embedded corpus: English and French sentences without end, right by construction, with gold word alignments.
+"""The embedded corpus: unlimited English–French sentences, correct by construction, with gold word alignments.
 
-It is a grammar with a lexicon, not a list. `sentences` draws a small tree, `render` says it in both languages at
+It is a grammar with a lexicon, not a list. `sentences` draws a small tree, `render` writes it in both languages at
 once: French gender and agreement, elision and contraction, negation, clitics that move, participles, relative and
 subordinate clauses that nest, sentences of 2 to over 60 words.
 

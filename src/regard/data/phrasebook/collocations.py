@@ -1,4 +1,4 @@
-"""Which words go together, and which of these combinations are kept out of training."""
+"""Which words can be combined, and which of these combinations are held out of training."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ T = TypeVar("T")
 RESERVED_BY_HAND = frozenset(
     {("red", "dress"), ("give", "dress"), ("open", "window"), ("look", "key"), ("buy", "bread"), ("old", "castle")}
 )
-"""What the demo shows is new to every model; the rest of the reserved tenth is chosen by a checksum."""
+"""The combinations that the demo shows; the rest of the reserved tenth is chosen by a checksum."""
 
 
 def is_reserved(word: str, noun: str) -> bool:
-    """Tell whether an English adjective or verb (base form) and a noun (singular) never meet in training."""
+    """Return whether an English adjective or verb (base form) and a noun (singular) are a held-out combination."""
     return (word, noun) in RESERVED_BY_HAND or crc32(f"{word} {noun}".encode()) % 10 == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Options(Generic[T]):
-    """What may be chosen: `free` everywhere, `reserved` in held-out text only."""
+    """Options to draw from: `free` anywhere, `reserved` only in held-out text."""
 
     free: tuple[T, ...]
     reserved: tuple[T, ...]
@@ -62,7 +62,7 @@ IN_RELATIVE = {
 """The verbs whose object may be the antecedent of a relative clause ("the dress that she bought")."""
 _AGAIN = frozenset(["sell", "eat", "wash", "give", "show", "send", "repair", "close", "open", "lose", "take"])
 NEXT_VERBS = {n: _verbs_of(n, tuple(v for v in TRANSITIVE if v.en in _AGAIN)) for n in NOUNS}
-"""What may be done next to something that was just bought or found ("and gave it to his sister")."""
+"""Verbs that can follow with the same object ("and gave it to his sister")."""
 
 
 def _with(*tags: str) -> tuple[Noun, ...]:

@@ -1,4 +1,4 @@
-"""Which combinations of words a tree holds, and so whether it may be trained on."""
+"""The combinations of words in a tree, which decide whether it may be in training text."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ Combination = tuple[str, str]
 
 
 def holds_reserved(root: Root) -> bool:
-    """Tell whether a tree has a combination that never occurs in training."""
+    """Return whether a tree has a held-out combination."""
     return any(is_reserved(word, noun) for word, noun in combinations_in(root))
 
 

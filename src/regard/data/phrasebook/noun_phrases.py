@@ -1,4 +1,4 @@
-"""Draws noun phrases and what surrounds verbs: the choices that make a tree, given how many words it may have."""
+"""Draw noun phrases and verb complements: the random choices that make a tree, given a number of words."""
 
 import random
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _PEOPLE = (HE, SHE, I, YOU, WE, THEY, HE, SHE)
 
 
 class Draw:
-    """Random choices from one generator; uses `random()` alone, the one method that Python promises never to change."""
+    """Random choices from one generator; uses only `random()`, the one method that Python guarantees to be stable."""
 
     def __init__(self, rng: random.Random, train: bool) -> None:
         self.random = rng.random
@@ -51,15 +51,15 @@ class Draw:
         """Whether a feminine plural was named: "they" is always "ils", so it must not seem to take that up."""
 
     def chance(self, probability: float) -> bool:
-        """Say yes with a probability."""
+        """Return True with a probability."""
         return self.random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """Draw one, each as likely."""
+        """Draw one option uniformly."""
         return options[int(self.random() * len(options))]
 
     def one_of(self, options: c.Options[T]) -> T | None:
-        """Draw from what is free; where text is held out, half the time from what is reserved. None if empty."""
+        """Draw a free option; in held-out text, half the time a reserved one. None if there is none."""
         if not self.train and options.reserved and self.random() < 0.5:
             return self.pick(options.reserved)
         return self.pick(options.free) if options.free else None

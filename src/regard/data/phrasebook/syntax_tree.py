@@ -1,4 +1,4 @@
-"""What a sentence is before it is English or French: a small tree. `render` turns it into both at once."""
+"""The language-independent syntax tree of a sentence, from which `render` writes English and French at once."""
 
 from __future__ import annotations
 

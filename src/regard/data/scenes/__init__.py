@@ -1,4 +1,4 @@
-"""The embedded pictures: coloured and textured shapes, painted by us, with captions, questions, and where to look.
+"""The embedded pictures: generated scenes of coloured and textured shapes, with captions, questions and gold regions.
 
 A scene is drawn from a seed, not read from a file: one to five things, each with a shape (eight), a colour (eight), a
 texture (plain, striped, dotted, checked) and a size (small, large), laid out in one of three ways: a thing `alone`;
@@ -58,7 +58,7 @@ __all__ = [
 
 SPLITS: Final = ("train", "valid", "test")
 PIXELS: Final = (32, 128)
-"""The fewest and the most a side."""
+"""The minimum and maximum pixels per side."""
 
 
 def scene(split: str, index: int, seed: int = 1, pixels: int = 64) -> Scene:

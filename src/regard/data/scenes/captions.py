@@ -1,8 +1,8 @@
-"""Captions: every way that the grammar has to say what is in a scene, with the things that each word speaks of.
+"""Captions: all sentences of the grammar about a scene, with the things that each word names.
 
-The first words tell which way it is, and the scene then decides what comes when: what stands around a large thing in
-the order of `layout.ORDER`, a crowd from left to right, groups by falling number and then by the alphabet. So a model
-that sees everything can know every next word once it has chosen how to begin, and what it says can be looked up.
+The first words choose the kind of sentence, and the scene then determines the order: what is around a large thing in
+the order of `layout.ORDER`, a crowd from left to right, groups by falling number and then alphabetically. So given the
+beginning, the scene determines every next word, and a generated caption can be looked up among the correct ones.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ _BESIDE_IT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What is said of a scene, and of which things each word speaks."""
+    """A caption of a scene, with the things that each word names."""
 
     words: tuple[str, ...]
     things: tuple[tuple[int, ...], ...]
-    """For each word the numbers of its things. Articles, conjunctions and the like speak of nothing; the word for a
-    relation, or for a number, speaks of all the things that it joins."""
+    """The numbers of the things that each word names. Articles, conjunctions and the like name nothing; a word for a
+    relation or a number names all the things that it joins."""
 
     @property
     def text(self) -> str:
@@ -39,13 +39,13 @@ class Caption:
 
 
 class _Speech:
-    """A caption as it grows."""
+    """A caption under construction."""
 
     def __init__(self) -> None:
         self._said: list[tuple[str, tuple[int, ...]]] = []
 
     def say(self, words: str | Sequence[str], *things: int) -> "_Speech":
-        """Add words; each speaks of the things, function words apart."""
+        """Add words; each names the things, except for function words."""
         for word in words.split() if isinstance(words, str) else words:
             self._said.append((word, () if word in _FUNCTION_WORDS else things))
         return self
@@ -56,7 +56,7 @@ class _Speech:
         return self.say(article or article_for(words[0])).say(words, *things)
 
     def end(self) -> Caption:
-        """Return what was said."""
+        """Return the caption."""
         words, things = zip(*self._said, strict=True)
         return Caption(words, things)
 
@@ -77,7 +77,7 @@ def captions_of(layout: str, things: Sequence[Thing]) -> tuple[Caption, ...]:
 
 
 def _whole(thing: Thing) -> Description:
-    """Say all of a thing, but not that it is plain."""
+    """Describe a thing by all attributes, except a plain texture."""
     return Description(thing.size, thing.colour, thing.texture if thing.texture != "plain" else "", thing.shape)
 
 
@@ -151,7 +151,7 @@ def _by_colour(things: Sequence[Thing]) -> Caption:
 
 
 def _of_the_same_colour(things: Sequence[Thing]) -> tuple[Caption, ...]:
-    """Speak of the one pair that shares a colour, if there is one, and if each is the only one of its shape."""
+    """Describe the one pair that shares a colour, if there is exactly one, and each is the only one of its shape."""
     pairs = [members for _, members in _groups(things, "colour") if len(members) > 1]
     if len(pairs) != 1 or len(pairs[0]) != 2:
         return ()

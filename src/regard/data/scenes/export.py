@@ -1,4 +1,4 @@
-"""Scenes as text, and as a folder of pictures that any program can read."""
+"""Export scenes as text, and as a folder of PNG files with annotations."""
 
 import json
 from collections import Counter
@@ -14,12 +14,12 @@ from regard.viz.png import png
 
 
 def name_of(scene: Scene) -> str:
-    """Name a scene's picture by its index."""
+    """Return the file name of a scene's picture, from its index."""
     return f"{scene.key[2]:06}.png"
 
 
 def record(scene: Scene) -> dict[str, Any]:
-    """Tell all of a scene but its pixels and masks, as JSON can hold it. Boxes are left, top, right, bottom."""
+    """Return all annotations of a scene but the masks, for JSON. Boxes are left, top, right, bottom."""
     return {
         "image": name_of(scene),
         "pixels": scene.pixels,
@@ -44,19 +44,19 @@ def record(scene: Scene) -> dict[str, Any]:
 
 
 def caption_rows(scene: Scene) -> Iterator[str]:
-    """Write captions in Flickr8k's own layout: name.png#0 TAB caption."""
+    """Yield captions in Flickr8k's format: name.png#0 TAB caption."""
     return (f"{name_of(scene)}#{i}\t{caption.text}" for i, caption in enumerate(scene.captions))
 
 
 def question_rows(scene: Scene) -> Iterator[str]:
-    """Write questions: name.png TAB kind TAB question TAB answer."""
+    """Yield questions as TSV: name.png, kind, question, answer."""
     return (f"{name_of(scene)}\t{q.kind}\t{q.text}\t{q.answer}" for q in scene.questions)
 
 
 def export(scenes: Iterable[Scene], folder: Path) -> int:
-    """Write pictures as PNG, `captions.tsv`, `questions.tsv` and `scenes.jsonl` (all that is known) into a new folder.
+    """Write pictures as PNG, `captions.tsv`, `questions.tsv` and `scenes.jsonl` (all annotations) to a new folder.
 
-    The folder can be read as any folder of images with captions is. Returns how many scenes there are.
+    The folder can be read like any folder of images with captions. Returns the number of scenes.
     """
     count = 0
     try:
@@ -70,7 +70,7 @@ def export(scenes: Iterable[Scene], folder: Path) -> int:
                 for file, lines in zip(texts, rows, strict=True):
                     file.writelines(f"{line}\n" for line in lines)
     except FileExistsError:
-        raise DataError(f"{folder} is there already. Name a folder that is not.") from None
+        raise DataError(f"{folder} already exists: give the name of a new folder.") from None
     except OSError as error:
         raise DataError(f"Cannot write {folder}: {(error.strerror or str(error)).lower()}.") from None
     return count
@@ -80,12 +80,12 @@ _TEXTS = ("captions.tsv", "questions.tsv", "scenes.jsonl")
 
 
 def to_json(scene: Scene) -> str:
-    """Write a scene's record as one line."""
+    """Return a scene's record as one line of JSON."""
     return json.dumps(record(scene), ensure_ascii=False)
 
 
 def summary(name: str, scenes: Iterable[Scene]) -> str:
-    """Sum scenes up: how many things, captions and words, and of each kind of question how answers are spread."""
+    """Summarise scenes: numbers of things, captions and words, and the distribution of answers by kind of question."""
     counts: Counter[str] = Counter()
     answers: dict[str, Counter[str]] = {kind: Counter() for kind in QUESTION_KINDS}
     pixels = 0

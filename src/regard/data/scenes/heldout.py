@@ -19,14 +19,14 @@ RESERVED_PAIRS: Final = frozenset(
         ("pink", "cross"),
     }
 )
-"""Each colour and each shape once: a model has seen red things and stars, but no red star of any texture."""
+"""Each colour and each shape occurs once: a model has seen red things and stars, but no red star of any texture."""
 
 
 def is_reserved(kind: Kind) -> bool:
-    """Tell whether a kind of thing is kept out of training: by its colour and shape, or by all three.
+    """Return whether a kind of thing is held out of training: by its colour and shape, or by all three attributes.
 
-    Of the triples of colour, texture and shape a tenth is reserved, chosen by a checksum; plain ones never are, since
-    nobody says that a thing is plain.
+    A tenth of the triples of colour, texture and shape are reserved, chosen by a checksum, but never plain ones, since
+    captions do not mention a plain texture.
     """
     pair = (kind.colour, kind.shape)
     return pair in RESERVED_PAIRS or (kind.texture != "plain" and crc32(" ".join(kind).encode()) % 10 == 0)
@@ -39,11 +39,11 @@ _RESERVED: Final = frozenset(RESERVED)
 
 
 def holds_reserved(things: Iterable[Thing]) -> bool:
-    """Tell whether a scene has a thing of a kind that never occurs in training."""
+    """Return whether a scene has a thing of a held-out kind."""
     return any(thing.kind in _RESERVED for thing in things)
 
 
 def speaks_of_reserved(description: Description) -> bool:
-    """Tell whether words name a reserved combination, whether it is there to be seen or not."""
+    """Return whether a description names a held-out combination, whether or not it is in the scene."""
     _, colour, texture, shape = description
     return (colour, shape) in RESERVED_PAIRS or Kind(colour, texture, shape) in _RESERVED

@@ -1,4 +1,4 @@
-"""Draws what is in a scene and where: a thing alone, things around a large one, or a crowd from left to right."""
+"""Draw the things of a scene and their positions: one alone, some around a large one, or a crowd side by side."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,24 +11,24 @@ from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.relations import AXES, OPPOSITE
 
 ORDER: Final = ("inside", "above", "below", "left", "right")
-"""In which order captions go through what stands around a large thing."""
+"""The order in which captions name what is around a large thing."""
 MOST: Final = 5
-"""Things in a scene."""
+"""The maximum number of things in a scene."""
 APART: Final = 0.08
-"""How far the things of a crowd are apart from left to right, at least."""
+"""The minimum horizontal distance between the things of a crowd."""
 _GAP, _EDGE = 0.02, 0.01
 _SMALL, _LARGE, _CONTAINER, _CONTAINED = (0.115, 0.13), (0.2, 0.225), (0.27, 0.29), (0.105, 0.118)
 _LARGE_ONES: Final = {2: 2, 3: 2, 4: 2, 5: 1}
-"""How many things of a crowd may be large."""
+"""The maximum number of large things in a crowd, by its size."""
 _ROOM: Final = {"circle": 0.9, "square": 0.72, "diamond": 0.61, "ring": 0.5}
-"""How far it is from the middle of a container to its nearest edge, in radii."""
+"""The distance from the centre of a container to its nearest edge, in radii."""
 _KINDS, _FREE, _RESERVED = frozenset(KINDS), frozenset(FREE), frozenset(RESERVED)
 
 
 def lay_out(chance: PortableRandom, held_out: bool) -> tuple[str, tuple[Thing, ...]]:
-    """Draw the things of a scene and name how they are laid out: `alone`, `around` or `crowd`.
+    """Draw a layout (`alone`, `around` or `crowd`) and the things of a scene.
 
-    Where combinations are held out, at least one thing is of a reserved kind; elsewhere none is.
+    With `held_out`, at least one thing is of a held-out kind; otherwise none is.
     """
     layout = chance.weighted((("alone", 0.08), ("around", 0.44), ("crowd", 0.48)))
     make: Callable[[PortableRandom, bool], list[Thing] | None] = {"alone": _alone, "around": _around, "crowd": _crowd}[
@@ -40,7 +40,7 @@ def lay_out(chance: PortableRandom, held_out: bool) -> tuple[str, tuple[Thing, .
 
 
 def _finish(chance: PortableRandom, thing: Thing) -> Thing:
-    """Draw what nobody speaks of."""
+    """Draw the attributes that captions and questions do not mention."""
     phase = chance.random(), chance.random()
     hue = tuple(int(chance.between(-14, 15)) for _ in range(3))
     return replace(
@@ -161,7 +161,7 @@ def _high_or_low(chance: PortableRandom, others: Sequence[Thing], thing: Thing) 
 
 
 def _like_kinds(chance: PortableRandom, count: int, held_out: bool) -> list[Kind]:
-    """Draw kinds of which several often share a shape, a colour, a texture, or all of it, so that there is to count."""
+    """Draw kinds that often share a shape, a colour, a texture, or all of them, so that there is something to count."""
     shared = {"shape": 0.0, "colour": 0.0, "texture": 0.0}
     for name in shared:
         shared[name] = 0.75 if chance.happens(0.4) else 0.0
@@ -186,7 +186,7 @@ def _like_kinds(chance: PortableRandom, count: int, held_out: bool) -> list[Kind
 
 
 def _apart(things: Sequence[Thing]) -> bool:
-    """Tell whether no two things touch, but for what is inside another; the last one against all others."""
+    """Return whether the last thing touches no other, except one that it is inside of."""
     for i, one in enumerate(things):
         for other in things[:i]:
             if one.within is None or things[one.within] is not other:

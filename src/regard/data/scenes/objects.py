@@ -1,4 +1,4 @@
-"""What a scene is made of: things with a shape, a colour, a texture and a size, and words that describe them."""
+"""The things of a scene, with a shape, a colour, a texture and a size, and the words that describe them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ CONTAINERS: Final = ("circle", "square", "diamond", "ring")
 
 
 class Kind(NamedTuple):
-    """What makes a thing familiar or new: these three together."""
+    """A combination of attributes, which is either in the training data or held out."""
 
     colour: str
     texture: str
@@ -29,16 +29,16 @@ class Thing:
     x: float
     y: float
     radius: float
-    """Of the circle around it."""
+    """The radius of the circle around it."""
     tilt: float = 0.0
-    """The tangent of half the angle by which it is turned."""
+    """The tangent of half its rotation angle."""
     within: int | None = None
-    """The number of the thing that it lies inside of."""
+    """The number of the thing that contains it."""
     phase: tuple[float, float] = (0.0, 0.0)
-    """Where its texture begins, and by `direction` which way its stripes run."""
+    """The phase of its texture; `direction` is that of its stripes."""
     direction: int = 0
     hue: tuple[int, int, int] = (0, 0, 0)
-    """What is added to the red, green and blue of its colour."""
+    """An offset added to the red, green and blue of its colour."""
 
     @property
     def colour(self) -> str:
@@ -57,7 +57,7 @@ class Thing:
 
 
 class Description(NamedTuple):
-    """What is said of things: "" for what is not. Without a shape it is about things of any."""
+    """A description of things by attributes, each "" if not mentioned; without a shape, it fits any shape."""
 
     size: str = ""
     colour: str = ""
@@ -65,7 +65,7 @@ class Description(NamedTuple):
     shape: str = ""
 
     def fits(self, thing: Thing) -> bool:
-        """Tell whether it is true of a thing."""
+        """Return whether it is true of a thing."""
         size, colour, texture, shape = self
         kind = thing.kind
         return (
@@ -80,13 +80,13 @@ class Description(NamedTuple):
         return tuple([i for i, thing in enumerate(things) if self.fits(thing)])
 
     def words(self, plural: bool = False, noun: str = "thing") -> tuple[str, ...]:
-        """Say it: size, colour, texture, shape."""
+        """Return its words: size, colour, texture, shape."""
         named = self.shape or noun
         return (*filter(None, self[:3]), plural_of(named) if plural else named)
 
 
 def described(thing: Thing, attributes: Sequence[str]) -> Description:
-    """Say of a thing what the attributes (`size`, `colour`, `texture`, `shape`) are."""
+    """Describe a thing by the given attributes (`size`, `colour`, `texture`, `shape`)."""
     colour, texture, shape = thing.kind
     return Description(
         thing.size if "size" in attributes else "",

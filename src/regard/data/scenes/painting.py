@@ -1,4 +1,4 @@
-"""Paints a scene: every thing is sampled at 4 × 4 points in each pixel, and pixels are the mean."""
+"""Paint a scene with 4 × 4 supersampling."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,9 +10,9 @@ from regard.data.scenes.objects import Thing
 from regard.data.scenes.portable_random import PortableRandom
 
 Points = NDArray[Any]
-"""One number (float32) for each sampled point: its offset from the middle of a thing, in radii."""
+"""A number (float32) for each sample point, such as its offset from the centre of a thing, in radii."""
 Where = NDArray[Any]
-"""Whether something is so, for each point."""
+"""A boolean for each sample point."""
 
 _POINTS: Final = 4
 _RGB: Final = {
@@ -26,24 +26,24 @@ _RGB: Final = {
     "pink": (246, 128, 186),
 }
 _SHADE: Final = 0.4
-"""How much of its light the second tone of a texture keeps."""
+"""The brightness of a texture's second tone, relative to the first."""
 
 
 class Painting(NamedTuple):
-    """A picture of `size` × `size` pixels and where its things are to be seen."""
+    """A picture of `size` × `size` pixels with the masks and boxes of its things."""
 
     image: NDArray[np.uint8]
     """Height × width × (red, green, blue)."""
     masks: NDArray[np.bool_]
     """Things × height × width: the pixels that show mostly this thing. No pixel belongs to two."""
     boxes: NDArray[np.int64]
-    """Things × (left, top, right, bottom), in pixels; right and bottom lie just beyond. As tight as the mask."""
+    """Things × (left, top, right, bottom), in pixels, tight around the mask; right and bottom are exclusive."""
 
 
 def on_grid(masks: NDArray[np.bool_], side: int) -> NDArray[np.float32]:
-    """Return how much of each cell of a grid each thing covers: things × side × side, from 0 to 1.
+    """Return the share of each grid cell that each thing covers: things × side × side, from 0 to 1.
 
-    So a look over a grid of regions can be held against the things; cells may be any fraction of pixels.
+    This compares attention over a grid of cells with the things; cell borders may lie within pixels.
     """
     pixels = masks.shape[-1]
     edges = np.arange(side + 1) * (pixels / side)
@@ -55,7 +55,7 @@ def on_grid(masks: NDArray[np.bool_], side: int) -> NDArray[np.float32]:
 
 
 def paint(things: Sequence[Thing], size: int, chance: PortableRandom) -> Painting:
-    """Paint things on a ground that is drawn by chance, as is a little noise; what is inside another goes over it."""
+    """Paint things on a random background with a little noise; contained things are painted over their containers."""
     canvas = _ground(size, chance)
     covers = np.zeros((len(things), size, size), np.float32)
     for i, thing in enumerate(things):
@@ -73,7 +73,7 @@ def paint(things: Sequence[Thing], size: int, chance: PortableRandom) -> Paintin
 
 
 def _ground(size: int, chance: PortableRandom) -> Points:
-    """Draw a light grey, a little tinted, a little darker towards one side."""
+    """Draw a light grey background, slightly tinted, slightly darker towards one side."""
     light = chance.between(176, 232)
     tint = np.array([chance.between(-10, 10) for _ in range(3)], np.float32)
     ramp = np.arange(size, dtype=np.float32) / np.float32(size) - np.float32(0.5)
@@ -159,7 +159,7 @@ def _cross(u: Points, v: Points) -> Where:
 _STAR: Final = ((0.95105652, 0.30901699), (0.58778525, -0.80901699))
 """The normals of a star's five long lines: one points up, these two and their mirror images to the sides."""
 _STAR_REACH: Final = np.float32(0.36)
-"""How far these lines are from the middle."""
+"""The distance of these lines from the centre."""
 
 
 def _star(u: Points, v: Points) -> Where:
@@ -198,9 +198,9 @@ _SHAPES: Final[dict[str, Callable[[Points, Points], Where]]] = {
 # ------------------------------------------------------------------------------ textures: where the second tone is
 
 _RUN: Final = ((0.0, 1.0), (1.0, 0.0), (0.75, 0.75), (0.75, -0.75))
-"""Across what stripes change: horizontal, vertical and the two diagonals."""
+"""The direction across stripes: horizontal, vertical and the two diagonals."""
 _FINER: Final = 1.35
-"""By how much more often a texture repeats in a large thing, which has room for it."""
+"""The factor by which a texture repeats more often in a large thing."""
 _BEADS: Final = ((0.725, 0.0), (0.0, 0.725), (0.513, 0.513))
 """Where the dots of a ring are, folded into one quarter: a grid of dots would miss it."""
 

@@ -1,4 +1,4 @@
-"""Random choices that are the same with every release of NumPy: only raw bits are drawn."""
+"""Random choices that are stable across NumPy releases, since only raw bits are drawn."""
 
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
@@ -12,7 +12,7 @@ _AT_ONCE: Final = 64
 
 
 class PortableRandom:
-    """A stream of choices that is a pure function of its key."""
+    """A random stream that is a pure function of its key."""
 
     def __init__(self, *key: int) -> None:
         self._bits = np.random.PCG64([part % 2**64 for part in key])
@@ -25,19 +25,19 @@ class PortableRandom:
         return (self._drawn.pop() >> 11) * 2.0**-53
 
     def between(self, low: float, high: float) -> float:
-        """Draw a number of a range, each as likely."""
+        """Draw a uniform number from a range."""
         return low + (high - low) * self.random()
 
     def happens(self, probability: float) -> bool:
-        """Say yes with a probability."""
+        """Return True with a probability."""
         return self.random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """Draw one, each as likely."""
+        """Draw one option uniformly."""
         return options[int(self.random() * len(options))]
 
     def weighted(self, options: Sequence[tuple[T, float]]) -> T:
-        """Draw one, as likely as its weight says."""
+        """Draw one option with probability proportional to its weight."""
         left = self.random() * sum(weight for _, weight in options)
         for option, weight in options:
             left -= weight
@@ -46,10 +46,10 @@ class PortableRandom:
         return options[-1][0]
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
-        """Return all in an order of chance."""
+        """Return all options in random order."""
         return [option for _, option in sorted(((self.random(), i), option) for i, option in enumerate(options))]
 
     def noise(self, size: int) -> NDArray[Any]:
-        """Draw so many bytes."""
+        """Draw `size` random bytes."""
         words = self._bits.random_raw((size + 7) // 8)
         return np.asarray(words).astype("<u8").view(np.uint8)[:size]

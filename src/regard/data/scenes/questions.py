@@ -1,4 +1,4 @@
-"""Questions about a scene with their answers, asked so that words alone tell nothing.
+"""Questions about a scene with answers, balanced so that the words alone do not reveal the answer.
 
 For each question the answer that is wanted is drawn first, and then a question that has it, so that yes is as likely
 as no and small numbers are about as likely as large ones, whatever the words. What is denied is mostly a near miss: the
@@ -30,9 +30,9 @@ from regard.data.scenes.relations import AXES, RELATIONS, holds
 
 QUESTION_KINDS: Final = ("existence", "count", "colour", "shape", "comparison", "spatial")
 ANSWERS: Final = ("yes", "no", *NUMBERS, *COLOURS, *SHAPES)
-"""Everything that can be answered, in one order for all models."""
+"""All possible answers, in the order that all models use."""
 EACH: Final = 2
-"""How many questions of a kind there are at most about one scene."""
+"""The maximum number of questions of a kind about one scene."""
 _TRIES: Final = 5
 
 _VALUES: Final = {"size": SIZES, "colour": COLOURS, "texture": TEXTURES, "shape": SHAPES}
@@ -45,37 +45,37 @@ _ASKED_FOR: Final = (
     (("shape",), 0.1),
     (("colour",), 0.1),
 )
-"""By what attributes things are asked for, and how often."""
+"""The attributes that questions identify things by, with frequencies."""
 _EXACTLY: Final = (("colour", "texture", "shape"), 0.15)
 _COUNTED_BY: Final = (*_ASKED_FOR, _EXACTLY, (("texture",), 0.06), (("size",), 0.03))
 _ALL_OF_THEM: Final = ((), 0.03)
 _WANTED_NUMBERS: Final = (1.2, 1.0, 2.0, 3.0, 4.0, 4.0)
-"""Large numbers can be asked for in few scenes: there they are asked for more often."""
+"""Weights of the numbers to ask for: few scenes allow large numbers, so they are preferred there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a scene, its answer, and where it is to be seen."""
+    """A question about a scene, with its answer and gold regions."""
 
     kind: str
     words: tuple[str, ...]
     answer: str
     things: tuple[int, ...]
-    """The numbers of the things that decide the answer: those that are there, are counted or compared, or are named in
-    order to find another. None where the answer is that there are none."""
+    """The numbers of the things that decide the answer: those that exist, are counted or compared, or are named to
+    identify another. Empty if the answer is that there are none."""
     held_out: bool
-    """Whether it names a combination, or is about a thing, that never occurs in training."""
+    """Whether it names a held-out combination or is about a held-out kind of thing."""
     named: tuple[tuple[int, ...], ...]
-    """For each word, the things that its name fits: "red circle" has those of both words. Other words have none."""
+    """For each word, the things that its noun phrase fits: those of "red circle" for both words. Else empty."""
 
     @property
     def text(self) -> str:
-        """The words with spaces between, and the question mark that they lack."""
+        """The words joined by spaces, with a question mark."""
         return " ".join(self.words) + "?"
 
 
 def questions_about(things: Sequence[Thing], held_out: bool, chance: PortableRandom) -> tuple[Question, ...]:
-    """Draw up to two questions of each kind, as far as a scene has something of it to ask."""
+    """Draw up to two questions of each kind that the scene allows."""
     asker = _Asker(things, held_out, chance)
     ask: dict[str, Callable[[], Question | None]] = {
         "existence": asker.existence,
@@ -96,7 +96,7 @@ def questions_about(things: Sequence[Thing], held_out: bool, chance: PortableRan
 
 
 class _Asker:
-    """Draws questions about one scene. A method returns None where the scene has nothing of the kind that it drew."""
+    """Draws questions about one scene. A method returns None if the scene does not allow the question it drew."""
 
     def __init__(self, things: Sequence[Thing], held_out: bool, chance: PortableRandom) -> None:
         self.things = things

@@ -1,4 +1,4 @@
-"""Text in, ids out, and back: BPE and unigram pieces, characters, words; and tags, where a model has them."""
+"""Tokenizers: BPE and unigram subwords, characters, words; and tags for multilingual models."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,14 +39,14 @@ __all__ = [
 
 INDEX = "tokenizer.json"
 SAMPLE = 200_000
-"""Pairs that subwords are learnt from; of a larger corpus, a random part of this size."""
+"""Pairs that subwords are learned from: a random sample of at most this size."""
 _SAMPLE_LONGEST = 10_000
-"""Characters of a sampled text that are kept, so that the sample's memory is bounded whatever the lines are."""
+"""Maximum characters kept of a sampled text, to bound the sample's memory."""
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """A model's two tokenizers: one and the same object where the vocabulary is joint (and has no tags)."""
+    """A model's two tokenizers: the same object if the vocabulary is joint (and has no tags)."""
 
     source: Tokenizer
     target: Tokenizer
@@ -58,15 +58,15 @@ class Tokenizers:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What a source may be tagged with, to tell what to write; none where the model writes one thing only."""
+        """The tags that select the language to write; empty for a model that writes only one."""
         return self.source.tags if isinstance(self.source, Tagged) else ()
 
     def tag(self, texts: Sequence[str], to: str | None) -> list[str]:
-        """Put the tag `to` before the texts that have none (and are not empty); None leaves all as they are."""
+        """Prefix texts with the tag `to`, unless they are empty or have one; with None, return them unchanged."""
         if to is None:
             return list(texts)
         if not self.tags:
-            raise ConfigError(f"This model writes one language only, so it cannot be asked for {to!r}: leave out --to.")
+            raise ConfigError(f"This model was trained without tags, so it cannot write {to!r}: leave out --to.")
         if to not in self.tags:
             raise ConfigError(
                 f"This model does not write {to!r}, but {', '.join(self.tags)}.{did_you_mean(to, self.tags)}"
@@ -75,7 +75,7 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> str:
-        """Stand for all that decides which ids a text becomes."""
+        """A checksum of everything that determines the tokenization."""
         digest = sha256()
         for tokenizer in (self.source, self.target):
             digest.update(f"{tokenizer.kind} ".encode() + sha256(_learned(tokenizer).to_bytes()).digest())
@@ -113,7 +113,7 @@ class Tokenizers:
             ]
             tags = [str(tag) for tag in index.get("tags", ())]
         except FileNotFoundError:
-            raise ModelError(f"{path} is missing: {folder} is no model folder, or not a whole one.") from None
+            raise ModelError(f"{path} is missing: {folder} is not a model folder, or is incomplete.") from None
         except OSError as error:
             raise ModelError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
         except (ValueError, KeyError, TypeError, ConfigError):
@@ -128,7 +128,7 @@ def _learned(tokenizer: Tokenizer) -> Learned:
 
 
 def _with_tags(source: Learned, target: Learned, tags: Sequence[str]) -> Tokenizers:
-    """Let the source side read tags. A joint vocabulary has them on the other side too, where no text becomes one."""
+    """Add tags to the source side. A joint vocabulary has them on the target side too, where no text maps to them."""
     if not tags:
         return Tokenizers(source, target)
     return Tokenizers(Tagged(source, tags), Tagged(target, tags, reads=False) if source is target else target)
@@ -150,12 +150,13 @@ def _load_side(folder: Path, kind: type[Learned], file: str, checksum: str) -> L
 
 
 def check_kinds(config: TokenizerConfig) -> None:
-    """Raise a ConfigError for kinds that are not there, do not go together, or need a larger vocabulary."""
+    """Raise a ConfigError for kinds that are unknown, cannot be combined, or need a larger vocabulary."""
     for name in _kinds(config):
         kind = kinds[name]
         fewest = 300 if issubclass(kind, Subwords) else len(MARKS) + 1
         if config.vocabulary < fewest:
-            why = f"{len(MARKS)} marks and 256 bytes come first" if issubclass(kind, Subwords) else "4 marks come first"
+            more = " and 256 bytes" if issubclass(kind, Subwords) else ""
+            why = f"{len(MARKS)} special tokens{more} come first"
             raise ConfigError(
                 f"tokenizer.vocabulary is {config.vocabulary}, but {name} needs at least {fewest}: {why}."
             )
@@ -174,7 +175,7 @@ def _check_sampling(config: TokenizerConfig) -> None:
     whole = [name for name in _kinds(config) if not issubclass(kinds[name], Subwords)]
     if config.sampling and whole:
         raise ConfigError(
-            f"tokenizer.sampling is {config.sampling}, but {whole[0]} cut a text in one way only: take "
+            f"tokenizer.sampling is {config.sampling}, but {whole[0]} have only one segmentation: use "
             "tokenizer.kind=bpe or unigram, or set it to 0."
         )
 
@@ -184,18 +185,17 @@ def _kinds(config: TokenizerConfig) -> tuple[str, str]:
 
 
 def train_tokenizers(config: TokenizerConfig, corpus: Iterable[Pair], seed: int) -> Tokenizers:
-    """Learn the vocabularies of both sides, or a joint one, from a corpus (from a sample of it where it is huge).
+    """Learn the vocabularies of both sides, or a joint one, from a corpus (or from a sample of a large one).
 
-    A corpus that does not yield `config.vocabulary` entries gives a smaller vocabulary: see `Tokenizer.size`. Tags of
-    the corpus are entries of it, but not learnt from. Where no pair has a source, there is nothing to learn one
-    side's vocabulary from: both have the target's.
+    A corpus that does not yield `config.vocabulary` entries gives a smaller vocabulary: see `Tokenizer.size`. Tags are
+    added as entries, not learned. If no pair has a source, both sides use the target vocabulary.
     """
     check_kinds(config)
     tags: tuple[str, ...] = ()
     if isinstance(corpus, TaggedCorpora):
         tags, corpus = corpus.tags, corpus.untagged()
     source_kind, target_kind = (kinds[name] for name in _kinds(config))
-    # Two sides are two passes: what can be passed over only once has to be kept.
+    # Each side needs a pass, so keep a corpus that can be iterated only once.
     pairs = list(corpus) if isinstance(corpus, Iterator) else corpus
     sample = _sample(pairs, seed) if issubclass(source_kind, Subwords) or issubclass(target_kind, Subwords) else []
     sources, targets = (sample if issubclass(kind, Subwords) else pairs for kind in (source_kind, target_kind))
@@ -208,7 +208,7 @@ def train_tokenizers(config: TokenizerConfig, corpus: Iterable[Pair], seed: int)
 
 
 def _sample(corpus: Iterable[Pair], seed: int) -> list[Pair]:
-    """Draw pairs in one pass, each with the same chance (reservoir sampling); all of a corpus that is small enough."""
+    """Return a uniform sample of pairs in one pass (reservoir sampling); all pairs of a small corpus."""
     random = Random(seed)
     sample: list[Pair] = []
     for seen, pair in enumerate(corpus, start=1):

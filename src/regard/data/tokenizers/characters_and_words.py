@@ -1,4 +1,4 @@
-"""Tokenizers without subwords: one id for a character, or for a word."""
+"""Character and word tokenizers."""
 
 import json
 from abc import abstractmethod
@@ -11,11 +11,11 @@ from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.errors import DataError
 
 MOST_COUNTED: Final = 1_000_000
-"""Different units counted at once: beyond, the rarest are forgotten, so that a huge corpus does not fill the memory."""
+"""Maximum distinct units counted at a time; beyond it the rarest are dropped, to bound the memory."""
 
 
 class Plain(Learned):
-    """Units in a list: the id of a unit is its place there."""
+    """A tokenizer with a list of units, whose ids are their positions."""
 
     separator: ClassVar[str]
 
@@ -28,32 +28,32 @@ class Plain(Learned):
     @staticmethod
     @abstractmethod
     def split(text: str) -> Sequence[str]:
-        """Cut a text into units."""
+        """Split a text into units."""
 
     @property
     def size(self) -> int:
-        """Count the units and the marks."""
+        """The vocabulary size: units and special tokens."""
         return len(self._units)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Look each unit up; what is not there is unknown."""
+        """Look up each unit; missing ones become the unknown token."""
         return [[self._ids.get(unit, UNK) for unit in self.units(text)] for text in texts]
 
     def units(self, text: str) -> Iterable[str]:
-        """Return what each token of a text stands for, whether it is known or not."""
+        """Return the unit of each token of a text, known or not."""
         return self.split(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Put the units together again."""
+        """Join the units."""
         return self.separator.join(self._units[i] for i in ids if not is_mark(i))
 
     def to_bytes(self) -> bytes:
-        """Write the units as a JSON list, one a line."""
+        """Serialise the units as a JSON list, one per line."""
         return json.dumps(self._units[len(MARKS) :], ensure_ascii=False, indent=0).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Plain":
-        """Read the list again."""
+        """Deserialise the list."""
         units = json.loads(content)
         if not isinstance(units, list) or not all(isinstance(unit, str) and unit for unit in units):
             raise ValueError("not a list of units")
@@ -61,7 +61,7 @@ class Plain(Learned):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "Plain":
-        """Take the most frequent units, of equally frequent ones those that sort first."""
+        """Keep the most frequent units; ties are broken by sort order."""
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(cls.split(text))
@@ -74,7 +74,7 @@ class Plain(Learned):
 
 
 def rank(counted: tuple[str, int]) -> tuple[int, str]:
-    """Sort the most frequent first, of equally frequent ones those that sort first."""
+    """Return a sort key: most frequent first, ties by the unit itself."""
     unit, count = counted
     return -count, unit
 
@@ -88,34 +88,34 @@ class Characters(Plain):
 
     @staticmethod
     def split(text: str) -> Sequence[str]:
-        """Take the text as it is: a string is a sequence of characters."""
+        """Return the text: a string is a sequence of characters."""
         return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show the character; a space as ▁."""
+        """Return the characters, a space as ▁."""
         return ["▁" if self._units[i] == " " else self._units[i] for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """Give the character."""
+        """Return the characters."""
         return ["" if is_mark(i) else self._units[i] for i in ids]
 
 
 @kinds.register("words")
 class Words(Plain):
-    """One id for each word that white space separates. Which white space it was is not kept: one space comes back."""
+    """One id for each word, split at white space. Decoding joins words by single spaces."""
 
     kind = "words"
     separator = " "
 
     @staticmethod
     def split(text: str) -> Sequence[str]:
-        """Cut at white space of any kind."""
+        """Split at any white space."""
         return text.split()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show the word."""
+        """Return the words."""
         return [self._units[i] for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """Give the word with a space before it."""
+        """Return the words, each with a leading space."""
         return ["" if is_mark(i) else f" {self._units[i]}" for i in ids]

@@ -1,4 +1,4 @@
-"""Frequent words whole, all others letter by letter."""
+"""A tokenizer of frequent words and characters: all other words are spelled."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,22 +12,22 @@ from regard.errors import DataError
 
 _SPACE: Final = " "
 _SHARE: Final = 400
-"""A word is kept whole if it stands in at least one of so many texts, on average ..."""
+"""A word is kept whole if it occurs at least once per this many texts ..."""
 _FEWEST: Final = 20
-"""... and so many times in all."""
+"""... and at least this many times."""
 
 
 _LONGEST: Final = 64
-"""Characters of a word that may be kept whole."""
+"""Maximum characters of a word that is kept whole."""
 
 
 @kinds.register("spelled")
 class Spelled(Plain):
-    """One id for each frequent word, and one for each character of the words that are not.
+    """One id for each frequent word, and one for each character of all other words.
 
     Grammatical features, commands and phonemes are frequent words; lemmas, names and numbers are spelled. A unit that
-    begins with a space is a whole word. The space between a whole word and its neighbour is implied; any other space is
-    a character of its own, so that every text comes back as it was.
+    starts with a space is a whole word. The space between a whole word and its neighbour is implied; any other space is
+    a character, so that decoding restores every text exactly.
     """
 
     kind = "spelled"
@@ -35,11 +35,11 @@ class Spelled(Plain):
 
     @staticmethod
     def split(text: str) -> Sequence[str]:
-        """Cut at each space."""
+        """Split at each space."""
         return text.split(_SPACE)
 
     def units(self, text: str) -> Iterator[str]:
-        """Yield each word that is kept whole, with a space before it, and the characters of all others."""
+        """Yield in-vocabulary words whole, each with a leading space, and the characters of all others."""
         before = None
         for word in self.split(text):
             whole = bool(word) and _SPACE + word in self._ids
@@ -52,15 +52,15 @@ class Spelled(Plain):
             before = word
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Put the units together again."""
+        """Join the units, with the implied spaces."""
         return "".join(self.surfaces([i for i in ids if not is_mark(i)]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show the character; a space as ▁, with which a whole word begins."""
+        """Return the units, spaces as ▁, with which whole words start."""
         return [self._units[i].replace(_SPACE, "▁") for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """Give the character or the word, after the space that is implied."""
+        """Return each character or word, after an implied space if any."""
         found, before = [], ""
         for unit in ("" if is_mark(i) else self._units[i] for i in ids):
             whole = unit[:1] == _SPACE and len(unit) > 1
@@ -72,7 +72,7 @@ class Spelled(Plain):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "Spelled":
-        """Take the most frequent characters, then the words that are frequent enough, the most frequent first."""
+        """Keep the most frequent characters, then the frequent words, most frequent first."""
         words, characters = Counter[str](), Counter[str]()
         count = 0
         for count, text in enumerate(texts, start=1):  # noqa: B007 (the count is used below)
@@ -96,7 +96,7 @@ class Spelled(Plain):
 
 
 def _spell(words: Iterable[tuple[str, int]], characters: Counter[str]) -> None:
-    """Count the characters of words that are counted."""
+    """Add the characters of counted words to `characters`."""
     for word, times in words:
         for character in word:
             characters[character] += times

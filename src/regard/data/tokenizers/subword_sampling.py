@@ -1,7 +1,7 @@
-"""Other ways to cut the same words into pieces, drawn at random, so that a model learns from many (Kudo 2018).
+"""Subword regularisation: sample segmentations of words at random (Kudo 2018; Provilkov et al. 2020).
 
-Words are given by the ids that they usually become. All that is drawn follows from the random bits, whoever asks and
-wherever: SentencePiece's own sampler has one generator for a whole process. NumPy cuts thousands of words at once.
+Words are given by the ids of their default segmentation. Samples depend only on the given random bits, unlike
+SentencePiece's own sampler, which has one generator per process. NumPy segments thousands of words at a time.
 """
 
 from abc import ABC, abstractmethod
@@ -12,33 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NEVER: Final = np.iinfo(np.int32).max
-"""The rank of two symbols that are no piece together."""
+"""The rank of two symbols that cannot be merged."""
 _AT_ONCE: Final = 8192
-"""Words that are cut together."""
+"""Words that are segmented at a time."""
 
 
 class Inventory(NamedTuple):
-    """The pieces of a vocabulary."""
+    """The subwords of a vocabulary."""
 
     texts: tuple[str, ...]
-    """The text of each id as the model has it, `▁` for a space; empty for marks and bytes."""
+    """The text of each id as in the model, `▁` for a space; empty for special tokens and bytes."""
     scores: NDArray[np.float64]
 
 
 class Cut(NamedTuple):
-    """Words as pieces."""
+    """Segmented words."""
 
     ids: NDArray[np.int32]
-    """The pieces of all words, one after the other."""
+    """The subword ids of all words, concatenated."""
     sizes: NDArray[np.int64]
-    """How many each word has."""
+    """The number of subwords of each word."""
 
 
 class Cutter(ABC):
-    """Cuts some words again and again, each time otherwise."""
+    """Samples segmentations of a fixed set of words."""
 
     def cut(self, words: NDArray[np.int64], random: np.random.PCG64) -> Cut:
-        """Cut words, given by their places among those it knows; one may come several times."""
+        """Sample a segmentation of each word, given by its index in the set; a word may occur several times."""
         parts = [self._cut(words[start : start + _AT_ONCE], random) for start in range(0, len(words), _AT_ONCE)]
         if not parts:
             return Cut(np.zeros(0, np.int32), np.zeros(0, np.int64))
@@ -51,8 +51,8 @@ class Cutter(ABC):
 class DroppedMerges(Cutter):
     """BPE-dropout (Provilkov et al. 2020, algorithm 1).
 
-    A word starts as characters. At each step, each merge that is possible is left out with probability `rate`; of the
-    others the best is made (the leftmost of equals); without any, the word is done. A rate of 0 gives BPE.
+    A word starts as characters. At each step, each possible merge is dropped with probability `rate`, and the best of
+    the others is applied (the leftmost of equals); if none is left, the word is done. A rate of 0 gives BPE.
     """
 
     def __init__(self, inventory: Inventory, words: Sequence[Sequence[int]], rate: float) -> None:
@@ -60,7 +60,7 @@ class DroppedMerges(Cutter):
         ids = {text: i for i, text in enumerate(inventory.texts) if text}
         longer = [i for text, i in ids.items() if len(text) > 1]
         ranked = sorted(longer, key=lambda i: -inventory.scores[i])
-        self._made = np.array(ranked, np.int32)  # the piece of each rank
+        self._made = np.array(ranked, np.int32)  # the subword of each rank
         self._count = len(inventory.texts)
         merges = {
             ids[left] * self._count + ids[right]: rank
@@ -90,7 +90,7 @@ class DroppedMerges(Cutter):
             going = merged[owner]
             done.append((owner[~going], symbols[~going]))
             symbols[best] = self._made[rank[best]]
-            going[best + 1] = False  # it has become part of the symbol before
+            going[best + 1] = False  # merged into the symbol before
             places = going.cumsum()[best] - 1
             symbols, owner, rank = symbols[going], owner[going], rank[going]
             for near in (places, places[places > 0] - 1):
@@ -98,7 +98,7 @@ class DroppedMerges(Cutter):
         return _in_order(done, len(words))
 
     def _rank(self, symbols: NDArray[np.int32], owner: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return how good it is to merge some symbols with those that follow; _NEVER where that makes no piece."""
+        """Return the merge ranks of symbols with the ones that follow; _NEVER if they cannot be merged."""
         after = np.minimum(at + 1, len(symbols) - 1)
         pairs = symbols[at].astype(np.int64) * self._count + symbols[after]
         found = np.searchsorted(self._pairs, pairs)
@@ -107,9 +107,9 @@ class DroppedMerges(Cutter):
 
 
 class SampledPaths(Cutter):
-    """Subword regularisation (Kudo 2018, section 3.2): a way to cut a word is drawn with probability ∝ P(way)^α.
+    """Subword regularisation (Kudo 2018, section 3.2): sample a segmentation x with probability ∝ P(x)^α.
 
-    All ways are in the draw (l = ∞ in the paper), by filtering forward once and sampling backward.
+    Samples from all segmentations (l = ∞ in the paper), by forward filtering and backward sampling.
     """
 
     def __init__(self, inventory: Inventory, words: Sequence[Sequence[int]], alpha: float) -> None:
@@ -118,7 +118,7 @@ class SampledPaths(Cutter):
         units = ["".join(inventory.texts[i] or chr(0) for i in word) for word in words]
         whole = [[i for i in word if not inventory.texts[i]] for word in words]
         self._lengths = np.array([len(word) for word in units], np.int64)
-        self._ends = (self._lengths + 1).cumsum() - 1  # a node before, between and behind the characters of a word
+        self._ends = (self._lengths + 1).cumsum() - 1  # a node before, between and after the characters of a word
         first = self._ends - self._lengths
         found = (
             number
@@ -132,7 +132,7 @@ class SampledPaths(Cutter):
         self._chances = self._filter(alpha * inventory.scores[self._piece])
 
     def _filter(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, for each arc, its node's number and the probability of it or one before it to be the node's last."""
+        """Return, for each arc, its end node plus the cumulative probability, up to this arc, of the node's arcs."""
         forward = np.full(int(self._ends.max(initial=-1)) + 1, -np.inf)
         forward[self._first] = 0.0
         nodes, begins = np.unique(self._end, return_index=True)
@@ -147,7 +147,7 @@ class SampledPaths(Cutter):
         chance = np.where(reached, np.exp(forward[self._start] + scores - np.where(reached, forward[self._end], 0)), 0)
         summed = chance.cumsum()
         within = summed - np.repeat(np.append(0.0, summed)[begins], counts)
-        within[begins + counts - 1] = 1.0  # however the sum was rounded
+        within[begins + counts - 1] = 1.0  # despite rounding
         return np.asarray(self._end + np.minimum(within, 1.0))
 
     def _cut(self, words: NDArray[np.int64], random: np.random.PCG64) -> Cut:
@@ -163,7 +163,7 @@ class SampledPaths(Cutter):
 
 
 def spans(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of stretches that have these starts and sizes, one stretch after the other."""
+    """Return the concatenated indices of spans with these starts and sizes."""
     ends = sizes.cumsum()
     places: NDArray[np.int64] = np.repeat(starts - (ends - sizes), sizes)
     places += np.arange(len(places))
@@ -175,12 +175,12 @@ def _halves(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _characters(text: str, i: int, ids: dict[str, int]) -> list[int]:
-    """Spell a piece in the pieces of its characters; what has no text, or a character without a piece, stays whole."""
+    """Split a subword into the ids of its characters; without text, or if a character has no id, it stays whole."""
     return [ids[character] for character in text] if text and all(one in ids for one in text) else [i]
 
 
 def _arcs(word: str, others: Sequence[int], ids: dict[str, int], longest: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each piece that stands in a word, with its start and end; what has no text (NUL here) stands for itself."""
+    """Yield each subword that occurs in a word, with start and end; ids without text (NUL here) yield themselves."""
     coming = iter(others)
     for start in range(len(word)):
         if word[start] == "\0":
@@ -193,7 +193,7 @@ def _arcs(word: str, others: Sequence[int], ids: dict[str, int], longest: int) -
 
 
 def _best_of_each(rank: NDArray[np.int32], place: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of the least rank of each owner, the leftmost of equals; owners are in order."""
+    """Return the place of the lowest rank of each owner, the leftmost of equals; owners are sorted."""
     if not len(place):
         return place
     begins = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
@@ -201,7 +201,7 @@ def _best_of_each(rank: NDArray[np.int32], place: NDArray[np.int64], owner: NDAr
 
 
 def _in_order(done: list[tuple[NDArray[np.int64], NDArray[np.int32]]], count: int) -> Cut:
-    """Put the symbols of words together, word by word; those of one word are in their order."""
+    """Concatenate the symbols of words, word by word, each in order."""
     if not done:
         return Cut(np.zeros(0, np.int32), np.zeros(count, np.int64))
     owner, symbols = (np.concatenate(column) for column in zip(*done, strict=True))
@@ -209,7 +209,7 @@ def _in_order(done: list[tuple[NDArray[np.int64], NDArray[np.int32]]], count: in
 
 
 def _chances(random: np.random.PCG64, count: int, rate: float) -> NDArray[np.bool_]:
-    """Draw what happens with a probability of `rate`: of raw bits alone, which no release of NumPy changes."""
+    """Draw booleans that are true with probability `rate`, from raw bits, which NumPy keeps stable across releases."""
     bits = random.random_raw(-(-count // 2)).view("<u4")[:count]
     return np.asarray(bits < np.uint32(min(round(rate * 2**32), 2**32 - 1)))
 

@@ -1,5 +1,5 @@
-"""SentencePiece's two ways to cut words into pieces: byte pair encoding (Sennrich et al. 2016) and the unigram model
-(Kudo 2018). What no piece covers is spelt in bytes, so there is no unknown text.
+"""SentencePiece's two subword tokenizers: byte pair encoding (Sennrich et al. 2016) and the unigram model (Kudo 2018).
+Text that no subword covers falls back to bytes, so nothing is unknown.
 
 Nothing is normalised: `decode(encode(text)) == text` for every text.
 """
@@ -20,29 +20,29 @@ from regard.data.tokenizers.subword_sampling import Cutter, DroppedMerges, Inven
 from regard.errors import DataError
 
 _SPACE: Final = "▁"
-"""SentencePiece writes this for a space, and so would give a space back for it. It is escaped, by means of a
-character that Unicode reserves for the inside of programs; this in turn is escaped by doubling it."""
+"""SentencePiece uses `▁` for a space, so a literal `▁` would decode to a space. It is escaped by a Unicode
+noncharacter, which is itself escaped by doubling."""
 _ESCAPE: Final = "\ufdd0"
 _ESCAPED_SPACE: Final = "\ufdd0\ufdd1"
 
 _THREADS: Final = 4
-"""The sums of the unigram model depend on how its work is shared out: a fixed number gives one result everywhere."""
+"""The unigram trainer's sums depend on the number of threads: a fixed number gives the same result everywhere."""
 _LONGEST: Final = 1_000
-"""Characters. SentencePiece would leave out what is longer than 4192 bytes: longer texts are learnt from in parts."""
+"""In characters. SentencePiece would skip texts of more than 4192 bytes, so longer ones are split for training."""
 _BYTES: Final = 256
 _BOUNDARY: Final = "\t"
-"""What SentencePiece takes for the end of a piece when it learns, and never learns itself."""
+"""A character that SentencePiece's trainer treats as a boundary between subwords, and never learns itself."""
 _FOREIGN: Final = "not a SentencePiece model that regard made"
 _AT_ONCE: Final = 10_000
-"""Texts whose characters are counted in one go."""
+"""Texts whose characters are counted at a time."""
 _REMEMBERED: Final = 1 << 16
-"""Words whose pieces are kept, some 15 MB at most: nearly all of a text is made of fewer."""
+"""Words whose segmentations are cached, about 15 MB at most: they cover nearly all of a text."""
 _LONGEST_REMEMBERED: Final = 40
-"""Characters; a longer word is likely to be a text without spaces, which does not come again."""
+"""In characters; a longer word is probably a text without spaces, which does not recur."""
 
 
 class Subwords(Learned):
-    """A SentencePiece model; `model` is the content of its .model file."""
+    """A SentencePiece tokenizer; `model` is the content of its .model file."""
 
     def __init__(self, model: bytes) -> None:
         import sentencepiece
@@ -59,62 +59,62 @@ class Subwords(Learned):
 
     @property
     def size(self) -> int:
-        """Count the pieces, the bytes and the marks."""
+        """The vocabulary size: subwords, bytes and special tokens."""
         return int(self._processor.get_piece_size())
 
     @property
     def control_ids(self) -> tuple[int, ...]:
-        """The bytes of control characters other than white space: where texts have such, they are pieces."""
+        """The ids of control bytes other than white space; texts that have them often have learned subwords instead."""
         return tuple(i for i, byte in self._bytes.items() if (byte < 32 and byte not in b"\t\n\r") or byte == 127)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into pieces, on all processors at once."""
+        """Encode texts on all CPU cores."""
         return self._processor.encode([_escape(text) for text in texts], out_type=int)  # type: ignore[no-any-return]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Put pieces together; bytes that make no character read �."""
+        """Join subwords; invalid bytes become �."""
         return _unescape(self._processor.decode([int(i) for i in ids if not is_mark(i)]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show the piece, ▁ for a space; a byte as <0xC3>."""
+        """Return the subwords, ▁ for a space, bytes as <0xC3>."""
         return [self._shown[i] for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """Text of bytes goes to the first byte of each character; the others add nothing."""
+        """Return the text of each id; a character spelled in bytes belongs to its first byte, the others are empty."""
         surfaces = [self._surfaces[i] for i in ids]
         for start, end in _runs([i in self._bytes for i in ids]):
             surfaces[start:end] = _spread(bytes(self._bytes[i] for i in ids[start:end]))
         return surfaces
 
     def spell(self, token: int) -> bytes:
-        """Give the byte, or the piece as the model has it: what is escaped stays so, since it may take two pieces."""
+        """Return the byte, or the subword as in the model: still escaped, since an escape may span two subwords."""
         if token in self._bytes:
             return bytes([self._bytes[token]])
         return b"" if is_mark(token) else self._processor.id_to_piece(token).replace(_SPACE, " ").encode()
 
     @cached_property
     def _shown(self) -> list[str]:
-        """How each id is shown."""
+        """The display form of each id."""
         return [_unescape(self._processor.id_to_piece(i)) for i in range(self.size)]
 
     @cached_property
     def _surfaces(self) -> list[str]:
-        """What each id adds by itself."""
+        """The text of each id by itself."""
         pieces = (self._processor.id_to_piece(i) for i in range(self.size))
         return ["" if is_mark(i) else _unescape(piece.replace(_SPACE, " ")) for i, piece in enumerate(pieces)]
 
     def to_bytes(self) -> bytes:
-        """Give the content of the .model file."""
+        """Return the content of the .model file."""
         return self._model
 
     @property
     def byte_ids(self) -> Collection[int]:
-        """The ids that stand for one byte each."""
+        """The ids of single bytes."""
         return self._bytes.keys()
 
     @cached_property
     def inventory(self) -> Inventory:
-        """All pieces with their scores."""
+        """All subwords with their scores."""
         special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
         texts = ["" if any(one(i) for one in special) else self._processor.id_to_piece(i) for i in range(self.size)]
         return Inventory(tuple(texts), np.array([self._processor.get_score(i) for i in range(self.size)]))
@@ -125,12 +125,12 @@ class Subwords(Learned):
 
     @property
     def starts_word(self) -> tuple[bool, ...]:
-        """Whether each id begins a word that is cut by itself; none does where a piece goes on past a word's end."""
+        """Whether each id starts a word that is segmented independently; all False if subwords can cross words."""
         return tuple(self._within_words and piece.startswith(_SPACE) for piece in self.inventory.texts)
 
     @abstractmethod
     def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
-        """Return what cuts words in other ways (`tokenizer.sampling`); they are given by the ids of their usual one."""
+        """Return a sampler of segmentations (`tokenizer.sampling`) of words, given by their default ids."""
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Subwords":
@@ -139,7 +139,7 @@ class Subwords(Learned):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "Subwords":
-        """Learn pieces. Where the texts do not yield as many as asked for, the vocabulary is smaller."""
+        """Learn subwords. If the texts do not yield enough, the vocabulary is smaller."""
         texts = [part for text in texts for part in _parts(_escape(text))]
         if not texts:
             raise DataError("There is no text to learn a vocabulary from.")
@@ -155,11 +155,11 @@ class Subwords(Learned):
 
 @kinds.register("bpe")
 class BytePairs(Subwords):
-    """Merges the pair of pieces that is most frequent, again and again (Sennrich et al. 2016).
+    """Repeatedly merges the most frequent pair of symbols (Sennrich et al. 2016).
 
-    No piece goes on past the end of a word, so the merges of one word have no part in those of another: the pieces of a
-    text are those of its words, and a word needs to be cut only once. (Of the unigram model this is not quite true:
-    between two ways to cut a word that are equally probable, it decides by how the sum over the words before rounds.)
+    Subwords do not cross words, so the segmentation of a text is that of its words, and each distinct word needs to be
+    segmented only once. (This does not quite hold for the unigram model: between equally probable segmentations of a
+    word it decides by the rounding of the sum over the preceding words.)
     """
 
     kind = "bpe"
@@ -169,11 +169,11 @@ class BytePairs(Subwords):
         self._packed = _PackedWords(self._processor, "<i4")
 
     def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
-        """Leave merges out with a probability of `sampling` (BPE-dropout)."""
+        """Return BPE-dropout with a dropout probability of `sampling`."""
         return DroppedMerges(self.inventory, words, sampling)
 
     def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
-        """Cut texts into words, which is quick, and into pieces only those words that did not come before."""
+        """Split texts into words, which is fast, and segment only words that are not in the cache."""
         if not self._within_words:
             return super().pack(texts, dtype)
         if self._packed.dtype != dtype:
@@ -183,7 +183,7 @@ class BytePairs(Subwords):
 
 
 class _PackedWords(dict[str, bytes]):
-    """The pieces of words, as raw numbers; what is not there yet is cut into pieces when it is asked for."""
+    """A cache of the raw ids of words, filled on access."""
 
     def __init__(self, processor: Any, dtype: str) -> None:
         super().__init__()
@@ -198,18 +198,18 @@ class _PackedWords(dict[str, bytes]):
 
 
 def _single_spaced(text: str) -> bool:
-    """Tell whether each space of a text is the start of a word, as SentencePiece has it."""
+    """Return whether each space of a text starts a word, as SentencePiece assumes."""
     return "  " not in text and not text.startswith(" ") and not text.endswith(" ")
 
 
 @kinds.register("unigram")
 class Unigram(Subwords):
-    """Keeps the pieces whose probabilities explain the texts best (Kudo 2018)."""
+    """Keeps the subwords of a unigram language model with the highest likelihood of the texts (Kudo 2018)."""
 
     kind = "unigram"
 
     def cutter(self, words: Sequence[Sequence[int]], sampling: float) -> Cutter:
-        """Draw by the probability of each way to the power of `sampling`: the nearer to 0, the more alike are all."""
+        """Return a sampler with probabilities to the power of `sampling`: closer to 0 is closer to uniform."""
         return SampledPaths(self.inventory, words, sampling)
 
 
@@ -234,14 +234,14 @@ def _run_trainer(**settings: Any) -> None:
         )
     except RuntimeError as error:
         raise DataError(
-            f"SentencePiece cannot learn {settings['model_type']} pieces from this corpus: {error}"
+            f"SentencePiece cannot learn {settings['model_type']} subwords from this corpus: {error}"
         ) from None
 
 
 def _without_rare(texts: Sequence[str], most: int) -> Iterator[str]:
-    """Keep the commonest characters and leave the others to the bytes: the pieces need room in the vocabulary too.
+    """Yield the texts with only the most frequent characters; others fall back to bytes, to leave room for subwords.
 
-    SentencePiece's own way, character_coverage, cannot leave out more than a fiftieth of the text.
+    SentencePiece's own option, character_coverage, cannot leave out more than 2 % of the text.
     """
     counts = np.zeros(sys.maxunicode + 1, np.int64)
     for start in range(0, len(texts), _AT_ONCE):
@@ -270,7 +270,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each stretch of true flags."""
+    """Yield the start and end of each run of true flags."""
     start = None
     for place, flag in enumerate([*flags, False]):
         if flag and start is None:

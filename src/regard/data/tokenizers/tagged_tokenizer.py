@@ -1,4 +1,4 @@
-"""A tokenizer that also knows tags: marks before a source that tell what to write (Johnson et al. 2017, section 3)."""
+"""A tokenizer with tags, which start a source and select the target language (Johnson et al. 2017, section 3)."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from regard.errors import DataError, did_you_mean
 
 _LEADING: Final = re.compile(r"^<2([^\s<>]+)>(?: |$)")
 _SHOWN: Final = 40
-"""Characters of a text that messages show."""
+"""Maximum characters of a text in messages."""
 
 
 class Tagged(Tokenizer):
-    """Another tokenizer whose vocabulary has the tags at its end, one entry each.
+    """Wraps a tokenizer and adds the tags at the end of its vocabulary.
 
-    The tag at the start of a text is read as one, if this is the tokenizer of a side that `reads`; elsewhere, and on
-    the target side, `<2de>` is text like any other. A tag belongs to no word and adds no text.
+    On the source side (`reads`), a tag at the start of a text becomes its token; elsewhere, and on the target side,
+    `<2de>` is ordinary text. A tag belongs to no word and has no text.
     """
 
     def __init__(self, plain: Learned, tags: Sequence[str], reads: bool = True) -> None:
@@ -31,21 +31,21 @@ class Tagged(Tokenizer):
 
     @property
     def size(self) -> int:
-        """Count the tags, too."""
+        """The vocabulary size, tags included."""
         return self.plain.size + len(self.tags)
 
     @property
     def tag_ids(self) -> tuple[int, ...]:
-        """The ids of the tags, which no translation may hold."""
+        """The ids of the tags, which never occur in a translation."""
         return tuple(self._ids.values())
 
     @property
     def control_ids(self) -> tuple[int, ...]:
-        """Those of the tokenizer within."""
+        """Those of the wrapped tokenizer."""
         return self.plain.control_ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Read the tag before each text; a text of white space alone needs none."""
+        """Encode texts with their tags; a text of only white space needs none."""
         if not self._reads:
             return self.plain.encode_all(texts)
         read = [self._split(text) for text in texts]
@@ -53,7 +53,7 @@ class Tagged(Tokenizer):
         return [[*tag, *ids] for (tag, _), ids in zip(read, encoded, strict=True)]
 
     def pack(self, texts: Sequence[str], dtype: str) -> list[bytes]:
-        """Put the number of its tag before each text's own."""
+        """Pack texts with their tags."""
         if not self._reads:
             return self.plain.pack(texts, dtype)
         read = [self._split(text) for text in texts]
@@ -67,8 +67,8 @@ class Tagged(Tokenizer):
         known = ", ".join(self.tags)
         if match is None:
             raise DataError(
-                f"{_begun(text)} does not tell what to write, and this model writes more than one language ({known}): "
-                f"say --to {self.tags[0]} (to train it, --tagged {self.tags[0]}=CORPUS), or begin it with "
+                f"{_begun(text)} has no tag for the language to write, and this model writes several ({known}): "
+                f"give --to {self.tags[0]} (in training, --tagged {self.tags[0]}=CORPUS), or begin it with "
                 f"{tag_mark(self.tags[0])}."
             )
         if match[1] not in self._ids:
@@ -79,25 +79,25 @@ class Tagged(Tokenizer):
         return [self._ids[match[1]]], text[match.end() :]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Leave the tags out."""
+        """Decode without tags."""
         return self.plain.decode(self._texts(ids))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show a tag as it is written."""
+        """Return the display form of each id; tags as they are written."""
         plain = iter(self.plain.pieces(self._texts(ids)))
         return [next(plain) if i < self.plain.size else tag_mark(self.tags[i - self.plain.size]) for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """Give nothing for a tag."""
+        """Return the text of each id; empty for a tag."""
         plain = iter(self.plain.surfaces(self._texts(ids)))
         return [next(plain) if i < self.plain.size else "" for i in ids]
 
     def spell(self, token: int) -> bytes:
-        """Give nothing for a tag."""
+        """Return the bytes of an id; empty for a tag."""
         return self.plain.spell(token) if token < self.plain.size else b""
 
     def words(self, ids: Sequence[int]) -> list[int]:
-        """Count the words of the text; a tag is none of them."""
+        """Return the word number of each id; a tag belongs to no word."""
         plain = iter(self.plain.words(self._texts(ids)))
         return [next(plain) if i < self.plain.size else -1 for i in ids]
 
@@ -106,7 +106,7 @@ class Tagged(Tokenizer):
 
 
 def has_tag(text: str) -> bool:
-    """Tell whether a text begins with a tag, known or not."""
+    """Return whether a text begins with a tag, known or not."""
     return _LEADING.match(text) is not None
 
 

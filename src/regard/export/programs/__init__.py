@@ -1,5 +1,5 @@
-"""Programs that run an exported model with NumPy and onnxruntime alone.
+"""Modules of the programs that run an exported model with only NumPy and onnxruntime.
 
-`regard export` copies the one for a model's task into its folder as `run.py`, and beside it what that imports from
-here. They know nothing of the rest of the package: all they need is in the folder.
+`regard export` copies a task's program into the export folder as `run.py`, with the modules that it imports from here.
+They do not import the rest of the package.
 """

@@ -1,4 +1,4 @@
-"""The ONNX graphs of an exported model, run by onnxruntime."""
+"""Run the ONNX graphs of an exported model with onnxruntime."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_export(folder: Path = HERE) -> dict[str, Any]:
-    """Read what export.json says of the model."""
+    """Read export.json."""
     read: dict[str, Any] = json.loads((folder / "export.json").read_text(encoding="utf-8"))
     return read
 
@@ -29,13 +29,13 @@ class Graph:
         self._outputs = [found.name for found in self._session.get_outputs()]
 
     def run(self, given: Mapping[str, NDArray[Any]]) -> Arrays:
-        """Run it with those of the given arrays that it reads."""
+        """Run the graph; arrays that are not inputs of it are ignored."""
         found = self._session.run(None, {name: given[name] for name in self._inputs})
         return dict(zip(self._outputs, found, strict=True))
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probabilities that logits stand for."""
+    """Return the softmax of logits."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     found: NDArray[np.float32] = raised / raised.sum(axis=-1, keepdims=True)
     return found

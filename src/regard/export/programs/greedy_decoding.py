@@ -1,4 +1,4 @@
-"""Greedy writing: the most probable token at every step, until the end mark."""
+"""Greedy decoding: the most probable token at every step, until the end token."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from regard.export.programs.graphs import HERE, Graph
 
 
 class Writer:
-    """A model that writes: encoder.onnx reads, and step.onnx takes one step."""
+    """A sequence-to-sequence model: encoder.onnx, and step.onnx for one decoder step."""
 
     def __init__(self, export: Mapping[str, Any], folder: Path = HERE) -> None:
         self._encoder, self._step = Graph("encoder.onnx", folder), Graph("step.onnx", folder)
@@ -21,15 +21,15 @@ class Writer:
     def write(
         self, source: Mapping[str, NDArray[Any]], length: int, prefix: Sequence[int] = ()
     ) -> tuple[list[int], NDArray[np.float32]]:
-        """Return the tokens written of one source of this length, and where the model looked for each of them.
+        """Return the output tokens for one source of `length` positions, and their attention weights.
 
-        Weights are steps × layers × heads × positions of the source. A prefix is what the tokens must begin with.
+        Weights are steps × layers × heads × source positions. The output is forced to start with `prefix`.
         """
         state = self._encoder.run(source)
         token, tokens, weights = self._marks["start"], list[int](), list[NDArray[np.float32]]()
         for place in range(self._most(length, len(prefix))):
             found = self._step.run({"token": np.array([token]), **state})
-            # What a step changes is called next.… where it comes out, and state.… where it goes in again.
+            # A step returns its new state as next.…, which is the input state.… of the next step.
             state |= {f"state.{name[5:]}": part for name, part in found.items() if name.startswith("next.")}
             token = prefix[place] if place < len(prefix) else self._best(found["log_probs"][0], place)
             if token == self._marks["end"]:
@@ -39,13 +39,13 @@ class Writer:
         return tokens, np.stack(weights) if weights else np.zeros((len(tokens), 0, 1, 0), np.float32)
 
     def _best(self, log_probs: NDArray[np.float32], place: int) -> int:
-        """Return the most probable token of those that may stand at a place."""
+        """Return the most probable token that is allowed at a position."""
         banned = [*self._search["banned"], *([self._marks["end"]] if place < self._search["min_length"] else [])]
         log_probs[banned] = -np.inf
         return int(log_probs.argmax())
 
     def _most(self, length: int, begun: int) -> int:
-        """Return how many tokens are written at most, the end mark counted."""
+        """Return the maximum number of output tokens, end token included."""
         rule = self._search
         usual = rule["longest"] or math.ceil(rule["max_ratio"] * length) + rule["spare"]
         most = rule["max_length"] or max(usual, begun + rule["spare"], rule["min_length"] + 1)

@@ -1,4 +1,4 @@
-"""Pictures as a model reads them: image files, or features of regions that another network made of them."""
+"""Read pictures in the form a model takes: image files, or region features computed by another network."""
 
 import sys
 import warnings
@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 MEGAPIXELS = 50
-"""The largest image that is read: a small file can unpack to fill the memory."""
-TOO_LARGE = f"it has more pixels than the {MEGAPIXELS} million that are read. Make it smaller."
-FEATURES = "this model reads features of regions: give an .npz file of them and names of pictures in it, or .npy files"
+"""The largest image that is decoded: a small file can decompress to fill the memory."""
+TOO_LARGE = f"it has more than the limit of {MEGAPIXELS} million pixels. Make it smaller."
+FEATURES = "this model reads region features: give an .npz file of them and names of pictures in it, or .npy files"
 
 Read = dict[str, NDArray[Any]]
 
 
 class UnreadableError(Exception):
-    """What is wrong with a picture."""
+    """A picture cannot be read; the message says why."""
 
 
 def read_pictures(given: Sequence[str], told: Mapping[str, Any]) -> Iterator[tuple[str, Read]]:
-    """Yield pictures as the model reads them, with their names; image files, or features.
+    """Yield each picture's name and its arrays, read from image files or feature files.
 
-    A model that reads features of regions takes .npy files of them (regions × width), or names that the .npz file
-    before them has. What cannot be read is told of and left out; the program then ends with the exit code 2.
+    A model of region features takes .npy files (regions × width), or names of pictures in a preceding .npz file.
+    Unreadable pictures are reported and skipped; the exit code is then 2.
     """
     stored: Mapping[str, NDArray[Any]] | None = None
     failed = False
@@ -39,17 +39,17 @@ def read_pictures(given: Sequence[str], told: Mapping[str, Any]) -> Iterator[tup
         except UnreadableError as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)
-            if features:  # what follows are names in it
+            if features:  # the following arguments are names in it
                 break
     if stored is not None and all(name.endswith(".npz") for name in given):
         failed = True
-        print(f"{given[-1]}: name pictures that it has, after it.", file=sys.stderr)
+        print(f"{given[-1]}: give names of pictures in it, after it.", file=sys.stderr)
     if failed:
         sys.exit(2)
 
 
 def before(name: str) -> str:
-    """Return what stands before what is found in a picture: its name, where several are given."""
+    """Return the prefix of output lines: the picture's name and a tab, if several pictures are given."""
     several = len([one for one in sys.argv[1:] if not one.endswith(".npz")]) > 1
     return f"{name}\t" if several else ""
 
@@ -57,9 +57,9 @@ def before(name: str) -> str:
 def read_picture(
     path: str | Path, told: Mapping[str, Any], stored: Mapping[str, NDArray[Any]] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read one picture: the largest square in its middle, resized; or the features of its regions.
+    """Read one picture: its largest centred square, resized; or its region features.
 
-    It is turned as its EXIF data says, and what is transparent shows white.
+    EXIF rotation is applied, and transparent areas become white.
     """
     if told["kind"] == "regions":
         regions = _read_array(path) if stored is None else _find(stored, str(path))
@@ -76,10 +76,10 @@ def read_picture(
 
 
 def open_picture(path: str | Path) -> Any:
-    """Open an image file as red, green and blue."""
+    """Open an image file as RGB."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes, which are checked here
+            warnings.simplefilter("ignore")  # Pillow warns of large sizes, which are checked here
             return _opened(path)
     except UnreadableError:
         raise
@@ -98,8 +98,8 @@ def _opened(path: str | Path) -> Any:
         raise UnreadableError(TOO_LARGE)
     image = ImageOps.exif_transpose(image)
     if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65_535):
-        raise UnreadableError("it has numbers of 32 bits, which have no agreed black and white.")
-    if image.mode.startswith("I"):  # of 16 bits the upper eight
+        raise UnreadableError("it has 32-bit pixels, whose black and white levels are not defined.")
+    if image.mode.startswith("I"):  # the upper 8 of 16 bits
         image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
     if "A" in image.getbands() or "transparency" in image.info:
         over = image.convert("RGBA")
@@ -108,19 +108,19 @@ def _opened(path: str | Path) -> Any:
 
 
 def _open_features(path: str) -> Mapping[str, NDArray[Any]]:
-    """Read an .npz file of features: regions (pictures × regions × width), their names, and maybe what to multiply."""
+    """Read an .npz file of features: `names`, `regions` (pictures × regions × width), and maybe `regions_scale`."""
     try:
         with np.load(path, allow_pickle=False) as file:
             stored = {name: file[name] for name in ("names", "regions", "regions_scale") if name in file}
     except Exception as error:  # zip files and arrays are damaged in many ways
         raise UnreadableError(f"it cannot be read as an .npz file ({_reason(error)}).") from None
     if "names" not in stored or "regions" not in stored or stored["regions"].ndim != 3:
-        raise UnreadableError("it wants names, and regions: pictures × regions × width.")
+        raise UnreadableError("it must have the arrays names, and regions: pictures × regions × width.")
     return stored
 
 
 def _find(stored: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-    """Return the features of the picture of a name, or of a file of that name."""
+    """Return the features of a picture, by its name or by the file name of a path."""
     names = [str(known) for known in stored["names"].ravel()]
     own = name if name in names else Path(name).name
     if own not in names:
@@ -145,7 +145,7 @@ def _check_regions(regions: NDArray[Any], told: Mapping[str, Any]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Say in one line what went wrong; the name of the file stands before it already."""
-    if "pickle" in str(error):  # what NumPy takes all other kinds of files for
-        return "it is of another kind"
+    """Return an error's reason in one line, without the file name."""
+    if "pickle" in str(error):  # NumPy takes any other kind of file for a pickle
+        return "it is another kind of file"
     return (getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__).rstrip(".")

@@ -1,4 +1,4 @@
-"""Texts as tokens, and back."""
+"""Tokenization: texts to tokens and back."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from typing import Any
 from regard.export.programs.graphs import HERE
 
 UNKNOWN, MARKS = 1, 4
-"""The mark of what a vocabulary lacks, and how many marks it starts with."""
+"""The id of the unknown token, and the number of special tokens at the start of a vocabulary."""
 SPACE, ESCAPE, ESCAPED = "▁", "\ufdd0", "\ufdd0\ufdd1"
-"""SentencePiece writes the first for a space, so a text's own is escaped."""
+"""SentencePiece uses `▁` for a space, so a literal `▁` in a text is escaped."""
 
 
 class Tokenizer:
-    """A tokenizer as export.json describes it: SentencePiece's pieces, characters, words, or some of both."""
+    """A tokenizer described by export.json: SentencePiece subwords, characters, words, or spelled words."""
 
     def __init__(self, told: Mapping[str, Any], folder: Path = HERE) -> None:
         self._kind, self._tags, self._pieces = told["kind"], told["tags"], None
@@ -31,11 +31,11 @@ class Tokenizer:
             self._ids = {unit: place for place, unit in enumerate(units, start=MARKS)}
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text, without marks; where there are tags, it begins with one, such as `<2de> `."""
+        """Return the tokens of a text, without special tokens; with tags, the text must begin with one: `<2de> `."""
         tag = re.match(r"<2([^\s<>]+)>(?: |$)", text) if self._tags else None
         if self._tags and (tag is None or tag[1] not in self._tags):
             known = ", ".join(f"<2{name}>" for name in self._tags)
-            raise SystemExit(f"A text has to begin with what to write ({known}): {text}")
+            raise SystemExit(f"A text has to begin with the tag of the language to write ({known}): {text}")
         first = [] if tag is None else [self._size + self._tags.index(tag[1])]
         return first + self._cut(text if tag is None else text[tag.end() :])
 
@@ -47,7 +47,7 @@ class Tokenizer:
         return [self._ids.get(unit, UNKNOWN) for unit in units]
 
     def _spelled(self, text: str) -> Iterator[str]:
-        """Yield words that are kept whole, a space before each, and the characters of all others."""
+        """Yield in-vocabulary words whole, each with a leading space, and the characters of all others."""
         before = None
         for word in text.split(" "):
             whole = bool(word) and f" {word}" in self._ids
@@ -57,7 +57,7 @@ class Tokenizer:
             before = word
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens; marks and tags have none."""
+        """Return the text of tokens, without special tokens and tags."""
         real = [token for token in tokens if MARKS <= token < self._size or token == UNKNOWN]
         if self._pieces is None:
             units = [self._units[token] for token in real]
@@ -67,7 +67,7 @@ class Tokenizer:
 
 
 def _joined(units: Sequence[str]) -> str:
-    """Write the space that is implied between a whole word, which begins with one, and its neighbours."""
+    """Join units, with one space between a whole word, which starts with one, and its neighbours."""
     written, before = "", ""
     for unit in units:
         whole = any(len(one) > 1 and one[0] == " " for one in (before, unit))

@@ -1,4 +1,4 @@
-"""`regard attend` of a captioner: where it looks in a picture while it writes."""
+"""`regard attend` for a captioner: its attention over the picture, word by word."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from regard.viz.trace import FORMS
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Print and write where the words of a caption look."""
+    """Print and save the attention of each word of a caption."""
     check_files(asked.out, FORMS)
     predictor = CaptionPredictor.load(folder, asked.device)
     options = search_options(predictor.options, asked.changes)

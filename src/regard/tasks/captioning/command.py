@@ -19,20 +19,22 @@ def caption(
     model: Model,
     images: Images = None,
     scene: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Describe an embedded scene, by its number. Repeatable.")
+        list[int] | None, typer.Option(metavar="N", help="Describe an embedded scene, given by number. Repeatable.")
     ] = None,
-    split: Annotated[str, typer.Option(metavar="PART", help="Which scenes: train, valid or test.")] = "test",
+    split: Annotated[
+        str, typer.Option(metavar="PART", help="Part that --scene counts in: train, valid or test.")
+    ] = "test",
     features: Features = None,
     beam: Beam = None,
-    n_best: Annotated[int, typer.Option(metavar="N", help="Print this many captions of each, with scores.")] = 1,
+    n_best: Annotated[int, typer.Option(metavar="N", help="Print the N best captions of each, with scores.")] = 1,
     batch: Batch = None,
     set_: Search = None,
     device: Device = "auto",
 ) -> None:
-    """Describe pictures, one caption a line.
+    """Describe pictures, one caption per line.
 
-    Of several pictures, a line is the picture's name and its caption, separated by a tab; with --n-best there is the
-    score between them. What cannot be read is told of and left out.
+    With several pictures, each line is the picture's name, a tab and its caption. With --n-best, each line is name,
+    score and caption. Unreadable pictures are reported and skipped; the exit code is then 2.
     """
     check_at_least(1, beam=beam, n_best=n_best, batch=batch)
     check_at_least(0, scene=min(scene or [0]))

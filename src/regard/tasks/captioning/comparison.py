@@ -1,4 +1,4 @@
-"""Comparing captioners: what they write of the test pictures, how fast, and where they look in a handful of them."""
+"""Score a captioner for `regard compare`: captions, speed, and the attention over a few example pictures."""
 
 import time
 from dataclasses import replace
@@ -16,16 +16,16 @@ from regard.tasks.picture_task import numbers_in
 from regard.viz.image_trace import ImageTrace
 
 BATCH = 64
-"""Pictures read at once."""
+"""Batch size, in pictures."""
 
 
 class TimedPredictor(CaptionPredictor):
-    """A predictor that adds up how long it takes."""
+    """A predictor that measures its time."""
 
     seconds = 0.0
 
     def caption(self, pictures: PictureInput, **options: Any) -> list[PictureCaption]:
-        """Describe, and add the time that it took."""
+        """Caption pictures and add the time taken to `seconds`."""
         began = time.perf_counter()
         found = super().caption(pictures, **options)
         self.seconds += time.perf_counter() - began
@@ -39,7 +39,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, options: DecodingConfig)
     assert isinstance(predictor, TimedPredictor)
     shown = read_pictures(pictures, places) if places else None
     described = [] if shown is None else predictor.caption(shown, options=options)
-    predictor.seconds = 0.0  # what is slow only once has been done
+    predictor.seconds = 0.0  # that was the warm-up
     report = evaluate_captions(predictor, pictures, options=options, batch_size=BATCH)
     shown_over = [_over(pictures, place, found) for place, found in zip(places, described, strict=True)]
     target = predictor.tokenizers.target

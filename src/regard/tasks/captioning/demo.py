@@ -1,6 +1,6 @@
-"""The whole road once for pictures: train a captioner on the embedded scenes, score, describe, look.
+"""The demo for pictures: train a captioner on the embedded scenes, score it, describe pictures, show its attention.
 
-The captioner is a Transformer: it learns as fast as those of Xu et al. 2015 by the step, and makes twice the steps.
+The captioner is a Transformer: it learns as much per step as the models of Xu et al. 2015, in half the time per step.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ from regard.tasks.captioning.predictor import CaptionPredictor, PictureCaption
 from regard.viz.image_trace import Box, ImageTrace
 
 PIXELS = 32
-"""Rows and columns of a scene that the model reads; people are shown more."""
+"""Height and width of the scenes that the model reads."""
 SHOWN_PIXELS = 128
 COMMON = (
     f"model.image.size={PIXELS}",
@@ -50,8 +50,9 @@ SHORT = (
     "training.steps=5000",
     "training.validate_every=2500",
 )
-"""What four minutes can do: small batches, for it is steps that are wanting, and not pictures; of each two captions,
-for to read it takes longer than to write of it. So little is not multiplied faster in bfloat16."""
+"""Training in about four minutes. Small batches, because the number of steps limits quality, not the number of
+pictures. Two captions per picture, because encoding a picture costs more than decoding a caption. At this size bfloat16
+is not faster."""
 LONG = (
     *COMMON,
     "data.train=scenes:40000",
@@ -66,22 +67,22 @@ LONG = (
 
 TEST = "scenes:test:400"
 EXAMPLES = (0, 4, 5, 9)
-"""Scenes of the test part that are described for all to see."""
+"""Test scenes whose captions and attention are shown."""
 MOST_WORDS = 12
-"""Longer captions fill too many lines of a terminal: they are to be seen in the pictures."""
+"""Attention of longer captions is not drawn on the terminal, where it takes too many lines, but in the files only."""
 BEAM = 3
 LAYER = -1
-"""Whose looks are scored and shown: the last layer's, which comes before the word; their mean over heads."""
+"""The layer whose attention is scored and shown, averaged over heads: the last, nearest to the output."""
 DOING = "Training a small captioner (a residual network, and a Transformer that looks at it) on the embedded scenes."
 
 
 def configuration(long: bool = False) -> Config:
-    """Return what the demo trains."""
+    """Return the configuration that the demo trains."""
     return override(vision("captioner-small"), LONG if long else SHORT)
 
 
 def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[str], None]) -> None:
-    """Train (or reuse what is there), score, describe a handful of scenes and draw where the model looked."""
+    """Train a model (or reuse a trained one), score it, describe a few scenes and draw the attention."""
     model = folder / ("captioner-long" if long else "captioner")
     train_once(configuration(long), model, "scenes", DOING, say)
     predictor = CaptionPredictor.load(model)
@@ -118,13 +119,13 @@ def _look(predictor: CaptionPredictor, folder: Path, width: int, color: bool, sa
 
 
 def overlay(found: PictureCaption, scene: Scene) -> ImageTrace:
-    """Lay attention over a scene; what the words of a right caption speak of is outlined."""
+    """Return the attention over a scene; if the caption is correct, the objects its words name are outlined."""
     gold = next((caption for caption in scene.captions if caption.text == found.text), None)
     words, boxes = found.best.attention.target, scene.painting.boxes
     outlines: tuple[tuple[Box, ...], ...] = ()
     if gold is not None:
         told = [tuple(_box(boxes[thing]) for thing in things) for things in gold.things]
-        outlines = (*told, *((),) * (len(words) - len(told)))  # the mark of the end speaks of nothing
+        outlines = (*told, *((),) * (len(words) - len(told)))  # the end token names nothing
     return ImageTrace(found.best.attention, scene.painting.image, found.grid, outlines=outlines)
 
 
@@ -135,12 +136,12 @@ def _box(box: object) -> Box:
 
 def _what_next(model: Path, pictures: list[Path]) -> str:
     return f"""
-Pictures of these: {pictures[0].parent}/*.png, and pages to step through word by word: *.html
+Saved as pictures in {pictures[0].parent}/*.png, and as pages to step through word by word: *.html
 
 Try next (regard is in .venv/bin if you came by make):
-  regard data scenes:test:20 --out scenes                      see what the scenes are like, and what is said of them
+  regard data scenes:test:20 --out scenes                      see the scenes and their captions
   regard caption {model} scenes/*.png
   regard attend {model} scenes/000000.png --out look.html
   regard evaluate {model} --data scenes:2000
-  regard demo --task caption --long                            a longer training, a better model
+  regard demo --task caption --long                            train longer for a better model
 """

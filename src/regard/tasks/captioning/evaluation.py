@@ -1,4 +1,4 @@
-"""All there is to say about a captioner and a source of pictures."""
+"""Evaluate a captioner on pictures: BLEU, exact match and, on scenes, the pointing game."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from regard.tasks.captioning.pointing_game import PARTS, ScenePointing
 from regard.tasks.captioning.predictor import CaptionPredictor
 
 CHUNK = 256
-"""Pictures that are held at a time."""
+"""Pictures held in memory at a time."""
 ORDERS = (4, 3, 2, 1)
 
 
@@ -29,11 +29,11 @@ def evaluate_captions(
     batch_size: int | None = None,
     reading: Reading | None = None,
 ) -> Report:
-    """Describe pictures and compare with all that is said of them: BLEU of 1 to 4 words, and captions that are right.
+    """Caption pictures and score against their references: BLEU-1 to BLEU-4 and exact match.
 
-    Of scenes it is also told whether the model looks at what it writes of, while it is made to write all their captions
-    and in its own, and all of that for scenes with familiar and with held-out combinations apart; `reading` says whose
-    looks count, and which step's.
+    On scenes, also score the pointing game: whether attention is on the object that a word names, with teacher forcing
+    on all references and in the model's own captions. Scenes with familiar and with held-out combinations are also
+    scored separately. `reading` selects layer, head and step of the attention.
     """
     pictures.require("captions")
     if not len(pictures):

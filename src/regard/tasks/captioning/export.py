@@ -1,4 +1,4 @@
-"""A captioner as two ONNX graphs: one that reads, and one that takes a step."""
+"""Export a captioner as two ONNX graphs: the encoder and one decoder step."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ USAGE = Usage(
 
 
 def exportable(folder: Path, config: Config, out: Path) -> Exportable:
-    """Return what the graphs are made of; the vocabulary is copied."""
+    """Return what to export; the vocabulary is copied to `out`."""
     model, tokenizers, _ = open_model(folder, "cpu", BY_NAME["captioning"])
     beside = {**tokenized(folder, tokenizers, model, config, out), "image": described(config.model, model)}
     return Exportable(model, pictures(config.model), beside, USAGE)

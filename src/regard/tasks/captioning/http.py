@@ -1,4 +1,4 @@
-"""`POST /api/caption`: a picture in, words out, with where the model looked if that is wanted."""
+"""`POST /api/caption`: a picture in, a caption out, with the attention if requested."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,29 +26,29 @@ from regard.serve.request_limits import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, L
 from regard.serve.served_models import Served, find
 from regard.tasks.captioning.predictor import PictureCaption
 
-Beam = Annotated[int | None, Query(ge=1, le=MOST_BEAM, description="Hypotheses kept at each step; the model's own.")]
+Beam = Annotated[int | None, Query(ge=1, le=MOST_BEAM, description="Beam size; the model's setting by default.")]
 
 
 class Caption(BaseModel):
-    """What was written of a picture."""
+    """A caption of a picture."""
 
     text: str
-    score: float = Field(description="What the search ranks by: log-probability after penalties.")
-    tokens: list[str] = Field(description="As the model wrote them, the end mark included.")
+    score: float = Field(description="Log-probability with penalties, by which hypotheses are ranked.")
+    tokens: list[str] = Field(description="The tokens as generated, end token included.")
     attention: dict[str, Any] | None = Field(None, description="weights[layer][head][token][cell], cells row by row")
 
 
 class Captioned(Caption):
-    """The best caption, and those after it."""
+    """The best caption, and the rest of the n-best list."""
 
     model: str
-    grid: tuple[int, int] = Field(description="Rows and columns of the cells that are looked at.")
+    grid: tuple[int, int] = Field(description="Rows and columns of the cells that attention is over.")
     view: str | None = None
-    n_best: list[Caption] = Field([], description="What came after, best first.")
+    n_best: list[Caption] = Field([], description="The next best captions, best first.")
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
-    """Return what can be asked of captioners."""
+    """Return the router of the caption endpoint."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
     @routes.post("/caption", openapi_extra=BODY, response_model_exclude_none=True)

@@ -1,7 +1,7 @@
-"""Whether a captioner looks at the thing that it names: a score for scenes, whose words have gold regions.
+"""The pointing game for captioners: whether the maximum of the attention is on the object that a word names.
 
-What counts is where it looks at the step that writes a word. It is made to write all that is said of a scene, so that
-every model is asked about the same words, whatever it would have written by itself.
+Scored on scenes, whose words have gold regions, at the decoding step of each word. The references are written with
+teacher forcing, so that every model is scored on the same words.
 """
 
 from collections.abc import Sequence
@@ -20,27 +20,29 @@ from regard.tasks.captioning.predictor import PictureCaption
 from regard.viz.trace import AttentionTrace
 
 NOUNS = frozenset((*SHAPES, *map(plural_of, SHAPES)))
-"""The words that name things."""
+"""The words that name objects."""
 PARTS = ("familiar", "held-out")
-"""Scenes of combinations that training has seen, and of others."""
+"""Scenes with combinations of attributes seen in training, and with others."""
 
 
 @dataclass
 class Pointing:
-    """Counts words, and of how many the attention's maximum lay on what they speak of."""
+    """Counts the words whose attention has its maximum on a gold region."""
 
     reading: Reading = field(default_factory=Reading)
-    """Which layer and head's looks, and whether those of the step after."""
+    """Layer and head to score, and whether to use the attention of the next step."""
     nouns: list[bool] = field(default_factory=list)
     words: list[bool] = field(default_factory=list)
-    """The same for every word that speaks of something: colours, numbers and relations too."""
+    """The same for all words with a gold region: colours, numbers and relations too."""
     chances: list[tuple[float, float]] = field(default_factory=list)
-    """How much of the grid would have been right, for each noun, and how much of the cells that any thing covers."""
+    """For each noun, the share of cells that are correct: of the whole grid, and of the cells covered by any object."""
 
     def add(self, trace: AttentionTrace, gold: Caption, covered: NDArray[np.bool_]) -> None:
-        """Take in a caption as it was written; `covered` tells which cells each thing of the scene covers."""
+        """Count the words of a caption; `covered` has the cells that each object of the scene covers."""
         spots = _most_looked_at(trace, self.reading)
-        for word, things, spot in zip(gold.words, gold.things, spots, strict=False):  # what was cut has no look
+        for word, things, spot in zip(
+            gold.words, gold.things, spots, strict=False
+        ):  # truncated words have no attention
             if things:
                 right = np.asarray(covered[list(things)].any(axis=0))
                 self.words.append(bool(right.flat[spot]))
@@ -49,35 +51,35 @@ class Pointing:
                     self.chances.append((float(right.mean()), float(right.sum() / covered.any(axis=0).sum())))
 
     def scores(self, name: str, captions: str) -> list[Score]:
-        """Return the shares of nouns and of all words, in percent, where there are any; `captions` says which."""
-        how = f"attention's maximum on a cell that the thing covers, {_chosen(self.reading)}, {captions}"
+        """Return the percentages for nouns and all words, where there are any; `captions` describes the captions."""
+        how = f"maximum of the attention on a cell of the named object, {_chosen(self.reading)}, {captions}"
         found = []
         if self.nouns:
             anywhere, on_things = 100 * np.mean(self.chances, axis=0)
-            by_chance = f"{how}; chance {anywhere:.1f}, among cells of things {on_things:.1f}"
+            by_chance = f"{how}; chance {anywhere:.1f}, within object cells {on_things:.1f}"
             found.append(Score(name, 100 * float(np.mean(self.nouns)), by_chance, len(self.nouns), "nouns"))
         if self.words:
-            every = f"{how}; all words that speak of something"
+            every = f"{how}; all words with a gold region"
             found.append(Score(f"{name}-words", 100 * float(np.mean(self.words)), every, len(self.words), "words"))
         return found
 
 
 class ScenePointing:
-    """Counts over scenes, all and those of familiar and of held-out combinations apart."""
+    """The pointing game over scenes: all, and separately those with familiar and with held-out combinations."""
 
     def __init__(self, reading: Reading | None = None) -> None:
         reading = reading or Reading()
         if reading.posterior:
             raise ConfigError(
-                "Where a word came from (posterior) is told of models that read texts, not of captioners."
+                "The posterior (where a word came from) is for models that read texts, not for captioners."
             )
         self._given = {part: Pointing(reading) for part in ("", *PARTS)}
         self._own = Pointing(reading)
 
     def add(self, scene: Scene, given: Sequence[PictureCaption], own: PictureCaption) -> None:
-        """Take in a scene, all its captions as the model was made to write them, and what it wrote by itself.
+        """Count a scene: its references with teacher forcing, and the model's own caption.
 
-        This counts where it is one of the captions: what else is written has no gold.
+        The model's own caption counts only if it equals a reference: others have no gold regions.
         """
         grid = own.grid
         if grid[0] != grid[1] or not own.best.attention.weights.shape[0]:
@@ -91,14 +93,14 @@ class ScenePointing:
             self._own.add(own.best.attention, same, covered)
 
     def scores(self, part: str = "") -> list[Score]:
-        """Return the shares for all scenes, with the nouns of the model's own captions; or for a part of them."""
-        given = self._given[part].scores("pointing", "made to write every caption")
-        own = () if part else self._own.scores("pointing-own", "its own captions where they are right")
+        """Return the scores of all scenes, including the nouns of the model's own captions; or of one part of them."""
+        given = self._given[part].scores("pointing", "teacher forcing on all captions")
+        own = () if part else self._own.scores("pointing-own", "its own correct captions")
         return [*given, *(score for score in own if score.unit == "nouns")]
 
 
 def _most_looked_at(trace: AttentionTrace, reading: Reading) -> list[int]:
-    """Return the cell that got the most weight while each word was written, by all of its tokens together."""
+    """Return the cell with the most attention for each word, summed over its tokens."""
     looks = trace.look(reading.layer, reading.head)
     looks = np.concatenate((looks[1:], looks[-1:])) if reading.shift else looks
     words = np.array(trace.target_words, np.int64)
@@ -112,4 +114,6 @@ def _chosen(reading: Reading) -> str:
     parts = [
         f"{what} {place}" for what, place in (("layer", reading.layer), ("head", reading.head)) if place is not None
     ]
-    return ", ".join([*parts, *(["looks of the step after"] if reading.shift else [])]) or "mean of all looks"
+    return (
+        ", ".join([*parts, *(["attention of the next step"] if reading.shift else [])]) or "mean over layers and heads"
+    )

@@ -1,4 +1,4 @@
-"""From pictures to text: a captioner and its tokenizers, ready to describe and to show where they look."""
+"""Inference with a captioner: from pictures to captions, with the attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,15 +28,15 @@ from regard.vision.encoder import EncodedImage
 from regard.vision.grid_positions import Grid
 
 AT_ONCE = 64
-"""Pictures that are described at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 
 
 @dataclass(frozen=True, eq=False)
 class PictureCaption:
-    """What was written of one picture."""
+    """The caption of one picture."""
 
     best: Translation
-    """Its trace has a source token for each cell, row by row."""
+    """The best caption with its n-best list; its trace has a source token for each cell, row by row."""
     grid: Grid
     """Rows and columns of the cells."""
 
@@ -46,13 +46,13 @@ class PictureCaption:
         return self.best.text
 
     def look(self, step: int, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
-        """Return where the model looked while it wrote a token: rows × columns."""
+        """Return the attention weights of one output token: rows × columns."""
         looks: NDArray[np.float32] = self.best.attention.look(layer, head)[step].reshape(self.grid)
         return looks
 
 
 class CaptionPredictor:
-    """A captioner that is ready to be used. It changes nothing in it, and gives the same for the same."""
+    """A captioner for inference: stateless, so equal inputs give equal outputs."""
 
     task: ClassVar[str] = "captioning"
     """The name of its task."""
@@ -62,12 +62,12 @@ class CaptionPredictor:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "CaptionPredictor":
-        """Read a captioner's folder."""
+        """Load a captioner's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["captioning"]))
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next(self.model.parameters()).device
 
     def caption(
@@ -81,16 +81,15 @@ class CaptionPredictor:
         batch_size: int | None = None,
         look: bool = True,
     ) -> list[PictureCaption]:
-        """Describe pictures: files, pixels B×h×w×C, or features of regions B×S×D; one result for each, in order.
+        """Caption pictures: files, pixels B×h×w×C or region features B×S×D. Returns one result each, in order.
 
-        `options` are the model's own unless given, `beam` goes before both. Without `look`, traces are empty, which
-        takes less time.
+        `options` default to the model's own; `beam` overrides them. Without `look`, traces are empty, which is faster.
         """
         pictures, options = self._as_read(pictures), options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
         if options.keep:
-            raise ConfigError("decoding.keep is for texts: a picture has no terms that could survive. Leave it out.")
+            raise ConfigError("decoding.keep copies terms from a source text, and pictures have none: leave it out.")
         size, found = batch_size or AT_ONCE, list[PictureCaption]()
         for start in range(0, len(pictures), size):
             with inference_mode(self.model):
@@ -116,9 +115,9 @@ class CaptionPredictor:
     def align(
         self, pictures: NDArray[Any], captions: Sequence[Sequence[str]], batch_size: int | None = None
     ) -> list[list[PictureCaption]]:
-        """Return where the model looks while it is made to write given captions: for each picture, for each caption.
+        """Return the attention for given captions, with teacher forcing: for each picture, for each of its captions.
 
-        A picture is read once for all of its captions. What has more tokens than the model can write is cut.
+        Each picture is encoded once for all of its captions. Captions longer than the model can write are truncated.
         """
         size, most, found = batch_size or AT_ONCE, self.model.decoder.most, list[list[PictureCaption]]()
         for start in range(0, len(pictures), size):
@@ -142,7 +141,7 @@ class CaptionPredictor:
         return as_read(pictures, self.config.model.image)
 
     def _see(self, pictures: NDArray[Any]) -> EncodedImage:
-        """Read pictures; nobody asks where the encoder looks."""
+        """Encode pictures, without the encoder's own attention weights."""
         return self.model.see(torch.from_numpy(np.array(pictures)).to(self.device), look=False)
 
     def _translation(self, best: Sequence[Hypothesis], read: Read, look: bool) -> Translation:
@@ -155,6 +154,6 @@ class CaptionPredictor:
 
 
 def _cells(grid: Grid) -> Read:
-    """Name the cells of a picture, row by row; each is a word of its own."""
+    """Return the cells of a picture as source tokens named `row,column`, row by row, each a word of its own."""
     names = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
     return Read(names, range(len(names)))

@@ -28,17 +28,17 @@ class Captioning(PictureTask):
     does = "describes pictures"
 
     def records_steps(self, model: ModelConfig) -> bool:
-        """Not where norms are over the pictures of a batch: those that fill it up would count."""
+        """Return False for batch normalisation, whose statistics would include the padding pictures."""
         return model.image is None or model.image.normalise != "batch"
 
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make an image encoder and a decoder."""
+        """Build an image encoder and a decoder."""
         from regard.vision.build import make_captioner
 
         return make_captioner(config, target_size)
 
     def read_vocabulary(self, folder: Path) -> Tokenizers:
-        """Read the tokenizers; captions are the target."""
+        """Load the tokenizers; captions are the target."""
         return Tokenizers.load(folder)
 
     def sizes(self, vocabulary: Tokenizers) -> tuple[int, int]:
@@ -46,7 +46,7 @@ class Captioning(PictureTask):
         return vocabulary.source.size, vocabulary.target.size
 
     def open_sources(self, config: Config, resumed: bool) -> Any:
-        """Open the pictures; refuse to guide looks where nobody knows where to."""
+        """Open the pictures; raise a ConfigError for guided attention without gold regions."""
         from regard.tasks.captioning.training import check_gold
 
         sources = super().open_sources(config, resumed)
@@ -57,19 +57,19 @@ class Captioning(PictureTask):
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[Tokenizers, TrainingData]:
-        """Make vocabulary and caches in a model folder, or take those that are there."""
+        """Build vocabulary and caches in a model folder, or reuse those of a resumed run."""
         from regard.tasks.captioning.training import open_data
 
         return open_data(config, folder, sources, say, few_shapes)
 
     def load(self, folder: Path, device: str) -> Any:
-        """Open a model that is ready to be used."""
+        """Load a model folder for inference."""
         from regard.tasks.captioning.predictor import CaptionPredictor
 
         return CaptionPredictor.load(folder, device)
 
     def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
-        """Score captions, and where the model looked while it wrote them."""
+        """Score captions and their attention."""
         from regard.config_io import search_options
         from regard.tasks.captioning.evaluation import evaluate_captions
 
@@ -79,7 +79,7 @@ class Captioning(PictureTask):
         )
 
     def references(self, pictures: Pictures) -> list[tuple[str, ...]]:
-        """Return all that is said of each picture."""
+        """Return the captions of each picture."""
         return [pictures.captions(index) for index in range(len(pictures))]
 
     def compare(self, folder: Path, job: Any, options: DecodingConfig) -> Any:
@@ -89,19 +89,19 @@ class Captioning(PictureTask):
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return `POST /api/…`."""
+        """Return the router of `POST /api/caption`."""
         from regard.tasks.captioning.http import routes
 
         return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where the model looks in a picture."""
+        """Show the attention over a picture."""
         from regard.tasks.captioning.attend import attend
 
         attend(folder, asked)
 
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return what ONNX graphs are made of."""
+        """Return the model as two ONNX graphs to export."""
         from regard.tasks.captioning.export import exportable
 
         return exportable(folder, config, out)

@@ -1,4 +1,4 @@
-"""What a captioner learns from and is scored on: pictures on disk, the tokens of what is said of them, a validation."""
+"""Training and validation data of a captioner: cached pictures, cached caption tokens, and validation scores."""
 
 import math
 from collections.abc import Callable
@@ -34,22 +34,22 @@ from regard.vision.grid_positions import Grid
 from regard.vision.questions.batch import Names
 
 LONGEST = 0.99
-"""Captions may be as long as those of this part of the training corpus, whatever `decoding.max_length` says."""
+"""`decoding.max_length` is raised to this quantile of the training captions' lengths, if it is shorter."""
 AT_ONCE = 128
-"""Pictures that are described at once in a validation."""
+"""Validation batch size, in pictures."""
 
 
 def check_gold(config: Config, train: Pictures) -> None:
-    """Refuse to guide looks where nobody knows where to."""
+    """Raise a ConfigError for guided attention on a corpus without gold regions or a model without a square grid."""
     if config.training.guided > 0 and (guided_grid(config) is None or "spoken" not in train.has):
         raise ConfigError(
-            "training.guided needs to know where lies what the words of captions speak of, on a square grid of cells, "
-            f"and {train.name} does not tell: set training.guided=0, or learn from scenes."
+            "training.guided needs gold regions of the captions' words and a model with a square grid of cells; with "
+            f"{train.name} one of them is missing: set training.guided=0, or train on scenes."
         )
 
 
 class CaptionData:
-    """Pictures and what is said of them, on disk; and where that lies, for looks that are guided."""
+    """Cached pictures and caption tokens; with gold regions for guided attention."""
 
     def __init__(self, tokens: TokenCache, pictures: PictureCache, spoken: ArrayCache | None = None) -> None:
         self.tokens, self.pictures, self._spoken = tokens, pictures, spoken
@@ -57,19 +57,19 @@ class CaptionData:
 
     @property
     def fingerprint(self) -> str:
-        """Stand for all of it."""
+        """A checksum of all the data."""
         return " ".join(part.fingerprint for part in (self.tokens, self.pictures, self._spoken) if part is not None)
 
     def order(self, batch_tokens: int, seed: int, few_shapes: bool = False) -> BatchOrder:
-        """Order the captions, those of like length together."""
+        """Return batches over captions, grouped by length."""
         counted = np.full(len(self.tokens), PICTURE)
         return BatchOrder(counted, self.tokens.target_lengths, batch_tokens, seed, few_shapes)
 
     def drawn(self, each: int, batch_tokens: int, seed: int, few_shapes: bool, epoch: int) -> list[Rows]:
-        """Return the batches of an epoch as rows of captions: every picture once, and so many captions of each.
+        """Return the batches of an epoch as rows of captions: every picture once, with `each` of its captions.
 
-        Pictures whose longest captions are alike come together. Only raw random bits are drawn, which NumPy keeps the
-        same from release to release.
+        Pictures are grouped by the length of their longest drawn caption. Only raw random bits are drawn, which NumPy
+        keeps stable across releases.
         """
         counts = np.bincount(self.pictures.numbers, minlength=len(self.pictures))
         starts, told = np.concatenate(([0], np.cumsum(counts))), np.flatnonzero(counts)
@@ -80,7 +80,7 @@ class CaptionData:
         return [rows[some].ravel() for some in order.batches(epoch)]
 
     def batch(self, rows: Rows, each: int = 1) -> Batch:
-        """Make the tensors of captions and of the pictures that they are said of; `each` follow one another."""
+        """Return a batch of captions and their pictures; each run of `each` rows shares a picture."""
         owners = self.pictures.numbers[rows[::each]]
         batch = make_picture_batch(self.tokens, rows, self.pictures.pictures[owners])
         if self._names is None:
@@ -92,14 +92,14 @@ class CaptionData:
 def open_data(
     config: Config, folder: Path, sources: PictureSources, say: Say, few_shapes: bool
 ) -> tuple[Tokenizers, TrainingData]:
-    """Make tokenizers and caches in a model folder, or take those that a resumed run made when it began."""
+    """Build tokenizers and caches in a model folder; a resumed run reuses those it built when it started."""
     said = None if sources.train is None else Captions(sources.train)
     tokenizers = _open_tokenizers(config, folder, said, sources, say)
     train = _open_train(config, folder, said, sources, tokenizers, say)
     decoding = lengthened(config.decoding, train.tokens)
     validate, known_by = None, train.fingerprint
     if sources.valid is None:
-        say("No validation corpus (data.valid): the last model will be the one to use.")
+        say("No validation corpus (data.valid): keeping the last model instead of the best.")
     else:
         wanted = Captions(sources.valid)
         valid = _cached(config, folder, "valid", wanted, sources.valid, tokenizers)
@@ -115,7 +115,7 @@ def open_data(
 
 
 def lengthened(decoding: DecodingConfig, tokens: TokenCache) -> DecodingConfig:
-    """Let captions be as long as nearly all of the training corpus are."""
+    """Return decoding settings whose `max_length` allows nearly all training captions."""
     needed = math.ceil(float(np.quantile(tokens.target_lengths, LONGEST)))
     return replace(decoding, max_length=max(decoding.max_length, needed) if decoding.max_length else 0)
 
@@ -143,7 +143,7 @@ def _open_train(
     tokenizers: Tokenizers,
     say: Say,
 ) -> CaptionData:
-    """Open or make what is learned from. A resumed run goes by what it has, whatever became of the files since."""
+    """Open or build the training data. A resumed run uses its caches even if the files have changed since."""
     pictures = sources.train
     if pictures is None or said is None:
         try:
@@ -168,7 +168,7 @@ def _cached(
     tokenizers: Tokenizers,
     grid: Grid | None = None,
 ) -> CaptionData:
-    """Make the caches of pictures and of what is said of them; with a grid, of where that lies too."""
+    """Build the caches of pictures and captions; with a grid, also of the gold regions."""
     most = config.data.max_length
     tokens = TokenCache.reuse_or_build(folder / CACHE / part, said, tokenizers, most)
     owners = said.owners(tokenizers, most, tokens.left_out)
@@ -181,7 +181,7 @@ def _cached(
 
 
 def _opened(config: Config, folder: Path) -> CaptionData:
-    """Open what a run learned from before."""
+    """Open the caches of a resumed run."""
     spoken = ArrayCache.open(folder / CACHE / "spoken-train") if config.training.guided > 0 else None
     pictures = PictureCache.open(folder / CACHE / "pictures-train")
     return CaptionData(TokenCache.open(folder / CACHE / "train"), pictures, spoken)
@@ -194,9 +194,9 @@ def _spoken(said: Captions, pictures: Pictures, tokenizers: Tokenizers, most: in
 
 
 class CaptionValidation:
-    """Scores a captioner: the loss of all captions, and its own against all that are said of a picture.
+    """Scores a captioner: the loss of all references, and its own captions against them.
 
-    BLEU-4, chrF and exact match in per cent. Captions are searched greedily; BLEU's words are split at white space.
+    BLEU-4, chrF and exact match are in per cent. Decoding is greedy; BLEU splits words at white space.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class CaptionValidation:
         self._batches = described.order(tokens, seed=0).batches(0)
 
     def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
-        """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
+        """Score a model in evaluation mode; `check` is called between batches and may raise to stop."""
         loss = self._loss(model, check)
         texts = self.describe(model, check)
         overlap, characters = bleu_of_captions(texts, self._references), chrf(texts, self._references)
@@ -227,7 +227,7 @@ class CaptionValidation:
         }
 
     def describe(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
-        """Describe all pictures."""
+        """Caption all pictures."""
         device = next(model.parameters()).device
         banned, texts = banned_tokens(self._tokenizers.target, replaceable=False), list[str]()
         for start in range(0, len(self._references), AT_ONCE):

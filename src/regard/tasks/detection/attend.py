@@ -1,4 +1,4 @@
-"""`regard attend` of a detector: where the queries look that find something."""
+"""`regard attend` for a detector: the attention of the queries that found an object."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from regard.viz.trace import FORMS
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Show where the queries looked that found something."""
+    """Print and save the attention of the queries that found an object."""
     check_files(asked.out, FORMS)
     predictor = DetectionPredictor.load(folder, asked.device)
     pictures, shown = read_shown(predictor.config, Path(asked.what))
     (things,) = predictor.detect(pictures, masks=False)
     if not things:
-        raise DataError(f"Nothing was found in {asked.what}, so there is nothing to look at.")
+        raise DataError(f"No object was found in {asked.what}, so there is no attention to show.")
     trace, grid = predictor.look(pictures[0], things)
     boxes = [(on_whole(thing.box, pictures.shape[1], (shown.shape[0], shown.shape[1])),) for thing in things]
     found = ", ".join(thing.name for thing in things)

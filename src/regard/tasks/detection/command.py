@@ -27,10 +27,12 @@ def detect(
     model: Model,
     images: Images = None,
     scene: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Look through an embedded scene, by its number. Repeatable.")
+        list[int] | None, typer.Option(metavar="N", help="Search an embedded scene, given by number. Repeatable.")
     ] = None,
-    split: Annotated[str, typer.Option(metavar="PART", help="Which scenes: train, valid or test.")] = "test",
-    least: Annotated[float, typer.Option(metavar="P", help="Leave out what is less probable than this.")] = 0.5,
+    split: Annotated[
+        str, typer.Option(metavar="PART", help="Part that --scene counts in: train, valid or test.")
+    ] = "test",
+    least: Annotated[float, typer.Option(metavar="P", help="Minimum probability of an object.")] = 0.5,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw boxes and masks over the picture (.png, .svg, .pdf).")
     ] = None,
@@ -38,25 +40,25 @@ def detect(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write the pixels of each thing as a PNG file of the picture's size, white on black: "
-            "picture-01-star.png, the most probable first.",
+            help="Write the mask of each object as a PNG file of the picture's size, white on black, such as "
+            "picture-01-star.png; most probable first.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Find the things in pictures.
+    """Detect objects in pictures.
 
-    A line is a probability, a class and its box (left, top, right, bottom, in pixels of the picture, turned as its EXIF
-    data says; of a scene, in the 128 by 128 that it is painted with), separated by tabs; of several pictures, the
-    picture's name comes first. Models read the largest square in the middle: what is beside it is not found.
-    What cannot be read is told of and left out.
+    Each line is a probability, a class and a box (left, top, right, bottom), separated by tabs; with several pictures,
+    the picture's name comes first. Boxes are in pixels of the picture after EXIF rotation; scenes have 128 by 128.
+    Models read the largest centred square: objects outside it are not found. Unreadable pictures are reported and
+    skipped; the exit code is then 2.
     """
     check_at_least(0, scene=min(scene or [0]))
     if not 0 <= least <= 1:
         raise ConfigError(f"--least is {least}; it must be from 0 to 1.")
     if not images and not scene:
-        raise DataError("There is nothing to look through: give image files, a folder of them, or --scene N.")
+        raise DataError("There is nothing to search: give image files, a folder of them, or --scene N.")
     from regard.data.image_files import read_image
     from regard.data.region_features import counted
     from regard.tasks.detection.predictor import DetectionPredictor
@@ -84,7 +86,9 @@ def detect(
         else:
             seen.print(things, "" if given == 1 else f"{name}\t")
             if not things:
-                typer.echo(f"{name}: nothing is as probable as {least:g}. Ask for less with --least.", err=True)
+                typer.echo(
+                    f"{name}: no object has a probability of at least {least:g}. Lower it with --least.", err=True
+                )
         if out is not None:
             _draw(whole, seen, things, out)
     if masks is not None and names:
@@ -93,28 +97,28 @@ def detect(
 
 
 class _Seen(NamedTuple):
-    """A picture that was looked through."""
+    """A picture that was searched."""
 
     name: str
     height: int
     width: int
     read: int
-    """Rows and columns of what the model read of it."""
+    """Height and width of the square that the model read."""
 
     def on_whole(self, box: "Box") -> "Box":
-        """Turn a box in what was read into one of the whole picture."""
+        """Convert a box from the square that was read to the whole picture."""
         from regard.data.image_files import on_whole
 
         return on_whole(box, self.read, (self.height, self.width))
 
     def print(self, things: "Sequence[Thing]", first: str) -> None:
-        """Print a line for each thing."""
+        """Print a line for each object."""
         for thing in things:
             box = "\t".join(f"{edge:.1f}" for edge in self.on_whole(thing.box))
             print(f"{first}{thing.score:.4f}\t{thing.name}\t{box}")
 
     def write_masks(self, things: "Sequence[Thing]", start: Path) -> list[str]:
-        """Write the pixels of each thing, in files whose names begin alike; return these."""
+        """Write the mask of each object to a file whose name begins with `start`; return the file names."""
         from regard.data.image_files import mask_on_whole
         from regard.viz.picture_files import write_output
         from regard.viz.png import png
@@ -128,7 +132,7 @@ class _Seen(NamedTuple):
         return files
 
     def record(self, things: "Sequence[Thing]", files: Sequence[str]) -> dict[str, Any]:
-        """Return what is printed of it as JSON; files are those of masks, if there are any."""
+        """Return the JSON record of the picture; `files` are those of the masks, if written."""
         from regard.data.image_files import mask_on_whole
 
         whole = self.height, self.width
@@ -154,7 +158,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Return what files about each picture begin with: its name without folder and ending, numbered if it recurs."""
+    """Return a file name stem for each picture: its name without folder and suffix, numbered if it recurs."""
     found: dict[str, None] = {}
     for name in names:
         stem = _plain(Path(name).stem)
@@ -164,7 +168,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Make of a name one that a file can have."""
+    """Replace characters that a file name should not have."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 
@@ -175,7 +179,7 @@ def _painted(split: str, number: int) -> "NDArray[np.uint8]":
 
 
 def _draw(whole: "NDArray[np.uint8]", seen: _Seen, things: "Sequence[Thing]", out: Path) -> None:
-    """Draw what was found over the whole picture."""
+    """Draw the detected objects over the whole picture."""
     from regard.viz.bounding_boxes import Outlined, save_boxes
 
     square = seen.on_whole((0, 0, seen.read, seen.read))

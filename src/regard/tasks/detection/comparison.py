@@ -1,4 +1,4 @@
-"""Comparing detectors: how precise they are on the test pictures, and what they find in a handful of them."""
+"""Score a detector for `regard compare`: average precision, and the detections in a few example pictures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Te
 
 
 def _found(predictor: DetectionPredictor, pictures: Pictures, place: int) -> Example:
-    """Name the things of a picture, with their boxes."""
+    """Return the detected objects of a picture with their boxes, as an example."""
     image = read_pictures(pictures, [place])
     (things,) = predictor.detect(image, masks=False)
     if not things:

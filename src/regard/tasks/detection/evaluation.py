@@ -1,4 +1,4 @@
-"""All there is to say about a detector and a source of pictures: average precision of boxes, overlap of masks."""
+"""Evaluate a detector on pictures: average precision of boxes, overlap of masks."""
 
 from dataclasses import replace
 
@@ -14,15 +14,15 @@ from regard.vision.detection.batch import Gold
 from regard.vision.detection.predict import Thing
 
 CHUNK = 256
-"""Pictures that are held at a time."""
+"""Pictures held in memory at a time."""
 STRICT = 0.75
-"""The overlap of boxes that is asked for where more than 0.5 is."""
+"""The stricter of the two IoU thresholds."""
 
 
 def evaluate_objects(predictor: DetectionPredictor, pictures: Pictures, *, batch_size: int | None = None) -> Report:
-    """Find the things of pictures: average precision of all and of each class, and how much masks overlap.
+    """Detect objects and score them: average precision over all classes and for each, and the overlap of masks.
 
-    Scores of pictures with combinations that training has seen, and with others, are told apart where there are both.
+    Pictures with familiar and with held-out combinations are also scored separately, where there are both.
     """
     pictures.require("objects")
     if not len(pictures):
@@ -50,12 +50,12 @@ def _scores(found: list[list[Thing]], golds: list[Gold], part: str) -> list[Scor
     count = sum(len(gold.classes) for gold in golds)
     told = []
     for overlap in (LEAST, STRICT):
-        how = f"mean over classes of average precision, boxes overlapping by {overlap}, interpolated at all points"
+        how = f"mean average precision over classes, box IoU of at least {overlap}, all-point interpolation"
         value, _ = average_precision(found, golds, overlap)
         told.append(Score(f"AP@{overlap}{part}", value, how, count, "objects", rate=True))
     if any(thing.mask is not None for things in found for thing in things):
         there = [[thing for thing in things if thing.score >= LEAST] for things in found]
-        how = f"mean over objects of the overlap of their masks with what was found there, scores from {LEAST} on"
+        how = f"mean over objects, against the detection of best box IoU, detections scored at least {LEAST}"
         told.append(Score(f"mask IoU{part}", mask_overlap(there, golds), how, count, "objects", rate=True))
     return told
 

@@ -1,4 +1,4 @@
-"""A detector as one ONNX graph."""
+"""Export a detector as one ONNX graph."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,18 +18,18 @@ from regard.vision.detection.detector import Detector
 from regard.vision.pixels import from_pixels
 
 USAGE = Usage(
-    Path(__file__).with_name("program.py"), "finds things in pictures", "python run.py picture.png", ("pillow",)
+    Path(__file__).with_name("program.py"), "finds objects in pictures", "python run.py picture.png", ("pillow",)
 )
 
 
 class Detecting(Whole):
-    """From a picture to classes, boxes and masks of all queries, after the last layer."""
+    """Maps a picture to classes, boxes and masks of all queries, after the last layer."""
 
     about: ClassVar = {
-        "logits": "of each class and, last, of nothing, for each query",
+        "logits": "of each class and, last, of no object, for each query",
         "boxes": "centre x, centre y, width and height, from 0 to 1, for each query",
-        "weights": "where it looked: queries, layers, heads, cells row by row",
-        "masks": "logits of the pixels of each query: above 0 they belong to what it found",
+        "weights": "attention: queries, layers, heads, cells row by row",
+        "masks": "logits of the pixels for each query: above 0 they belong to its object",
     }
 
     def __init__(self, model: Detector) -> None:
@@ -37,7 +37,7 @@ class Detecting(Whole):
         self.model = model
 
     def say(self, *source: Tensor) -> dict[str, Tensor]:
-        """Find; masks are those of all queries, one after the other."""
+        """Detect, with a mask for every query."""
         pixels = from_pixels(source[0])
         found = self.model(pixels, look=True)
         assert found.weights is not None
@@ -52,7 +52,7 @@ class Detecting(Whole):
 
 
 def exportable(folder: Path, config: Config) -> Exportable:
-    """Return what the graph is made of, with the classes in the order of the logits."""
+    """Return what to export, with the classes in the order of the logits."""
     model, labels, _ = open_model(folder, "cpu", BY_NAME["detection"])
     beside: dict[str, Any] = {"labels": list(labels.names), "image": described(config.model, model)}
     return Exportable(Detecting(model), pictures(config.model), beside, USAGE)

@@ -1,4 +1,4 @@
-"""`POST /api/detect`: a picture in, the things in it out."""
+"""`POST /api/detect`: a picture in, its objects out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ Found = tuple[list[Seen], QueryAttention | None]
 
 
 class Thing(BaseModel):
-    """A thing that was found."""
+    """A detected object."""
 
     label: str
-    score: float = Field(description="How probable the class is.")
+    score: float = Field(description="Probability of the class.")
     box: tuple[float, float, float, float] = Field(description="Left, top, right, bottom, in pixels of the picture.")
 
 
 class Things(BaseModel):
-    """The things in a picture, the most probable first."""
+    """The objects in a picture, most probable first."""
 
     model: str
     things: list[Thing]
@@ -49,7 +49,7 @@ class Things(BaseModel):
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
-    """Return what can be asked of models that find things."""
+    """Return the router of the detection endpoint."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
     @routes.post("/detect", openapi_extra=BODY, response_model_exclude_none=True)
@@ -58,11 +58,11 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
         model: Name = None,
         scene: SceneNumber = None,
         split: Split = "test",
-        least: Annotated[float, Query(ge=0, le=1, description="Leave out what is less probable than this.")] = LEAST,
+        least: Annotated[float, Query(ge=0, le=1, description="Minimum probability of an object.")] = LEAST,
         attention: Attention = False,
         view: View = False,
     ) -> Things:
-        """Find the things in a picture."""
+        """Detect objects in a picture."""
         served = find(models, "detect", model)
         picture = await uploads.read(request, served, scene, split)
         look = attention or view

@@ -1,4 +1,4 @@
-"""From pictures to the things in them: a detector and the names of its classes, ready to be used."""
+"""Inference with a detector: from pictures to objects, with the attention."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,21 +22,21 @@ from regard.vision.pixels import from_pixels
 from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 64
-"""Pictures that are looked through at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 LEAST = 0.5
-"""The score of what is held to be there, unless it is said otherwise."""
+"""Default minimum score of a detection."""
 
 
 class QueryAttention(NamedTuple):
-    """Where the queries that found something looked."""
+    """The attention of the queries that found an object."""
 
     trace: AttentionTrace
-    """A target token for each thing, a source token for each cell, row by row."""
+    """A target token for each object, a source token for each cell, row by row."""
     grid: tuple[int, int]
 
 
 class DetectionPredictor:
-    """A detector that is ready to be used."""
+    """A detector for inference."""
 
     task: ClassVar[str] = "detection"
     """The name of its task."""
@@ -46,25 +46,26 @@ class DetectionPredictor:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "DetectionPredictor":
-        """Read a detector's folder."""
+        """Load a detector's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["detection"]))
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next(self.model.parameters()).device
 
     def check_masks(self) -> None:
-        """Refuse a detector that finds boxes alone."""
+        """Raise a ModelError for a detector without masks."""
         if self.model.segmenter is None:
             raise ModelError(NO_MASKS)
 
     def detect(
         self, pictures: PictureInput, least: float = LEAST, masks: bool = True, batch_size: int | None = None
     ) -> list[list[Thing]]:
-        """Find the things of each picture, the most probable first, none below the least score.
+        """Return the objects in each picture, most probable first, with a score of at least `least`.
 
-        Pictures are files, or pixels B×h×w×C as the model reads them. Boxes and masks are in pixels of what is given.
+        Pictures are files, or pixels B×h×w×C of the size that the model reads. Boxes and masks are in pixels of the
+        given file or array.
         """
         if not isinstance(pictures, np.ndarray):
             return self._detect_in_files(pictures, least, masks, batch_size)
@@ -89,7 +90,7 @@ class DetectionPredictor:
         return found
 
     def look(self, picture: NDArray[Any], things: list[Thing]) -> QueryAttention:
-        """Tell where the queries that found some things of a picture (h×w×C) looked."""
+        """Return the attention of the queries that found `things` in a picture (h×w×C)."""
         pixels = from_pixels(torch.from_numpy(np.array(picture))[None].to(self.device))
         with inference_mode(self.model):
             found = self.model(pixels, look=True)

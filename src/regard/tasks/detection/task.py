@@ -17,7 +17,7 @@ from regard.tasks.picture_task import PictureTask
 
 
 class Detection(PictureTask):
-    """From pictures to the things in them."""
+    """From pictures to objects."""
 
     entry = BY_NAME["detection"]
     metrics = ("ap",)
@@ -27,36 +27,36 @@ class Detection(PictureTask):
     )
     compares_losses = False
     served_as = path = "detect"
-    does = "finds things in pictures"
+    does = "finds objects in pictures"
 
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make an image encoder and object queries over it."""
+        """Build an image encoder and a decoder of object queries."""
         from regard.vision.detection.detector import make_detector
 
         return make_detector(config, target_size)
 
     def draw(self, model: Any) -> None:
-        """Draw first weights as the model itself does."""
+        """Initialise the weights by the model's own method."""
         model.draw()
 
     def read_vocabulary(self, folder: Path) -> Labels:
-        """Read the names of the classes."""
+        """Load the names of the classes."""
         return Labels.load(folder)
 
     def sizes(self, vocabulary: Labels) -> tuple[int, int]:
-        """Return how many classes there are; nothing is read by number."""
+        """Return the number of classes; there is no source vocabulary."""
         return 0, vocabulary.size
 
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[Labels, TrainingData]:
-        """Make vocabulary and caches in a model folder, or take those that are there."""
+        """Build labels and caches in a model folder, or reuse those of a resumed run."""
         from regard.tasks.detection.training import open_data
 
         return open_data(config, folder, sources, say)
 
     def load(self, folder: Path, device: str) -> Any:
-        """Open a model that is ready to be used."""
+        """Load a model folder for inference."""
         from regard.tasks.detection.predictor import DetectionPredictor
 
         return DetectionPredictor.load(folder, device)
@@ -74,19 +74,19 @@ class Detection(PictureTask):
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return `POST /api/…`."""
+        """Return the router of `POST /api/detect`."""
         from regard.tasks.detection.http import routes
 
         return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where the model looks in a picture."""
+        """Show the attention over a picture."""
         from regard.tasks.detection.attend import attend
 
         attend(folder, asked)
 
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return what ONNX graphs are made of."""
+        """Return the model as one ONNX graph to export."""
         from regard.tasks.detection.export import exportable
 
         return exportable(folder, config)

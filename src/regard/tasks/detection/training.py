@@ -1,4 +1,4 @@
-"""What a detector learns from and is scored on: pictures on disk, and what is in them."""
+"""Training and validation data of a detector: cached pictures and their objects, and the loss."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,11 +26,11 @@ from regard.vision.detection.matching import check_room
 from regard.vision.detection.validation import validate
 
 AT_ONCE = 256
-"""Pictures whose objects are laid out at once."""
+"""Pictures whose objects are packed at once."""
 
 
 class ObjectObjective:
-    """The loss of a set of objects, each matched with a query: on a GPU, all of it is done there."""
+    """The set prediction loss, with each object matched to a query; on a GPU it needs no synchronisation."""
 
     reads_with_host = False
 
@@ -38,31 +38,31 @@ class ObjectObjective:
         self._model = model
 
     def __call__(self, batch: ObjectBatch, ratio: float = 1.0) -> BatchLoss:
-        """Find the objects of a batch."""
+        """Return the losses of a batch."""
         return self.write(batch, None)
 
     def read(self, batch: ObjectBatch) -> None:
-        """Read nothing ahead: all is done within `write`."""
+        """Do nothing: `write` runs the whole model."""
 
     def write(self, batch: ObjectBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
-        """Make the loss, with its parts beside it."""
+        """Return the loss and its parts."""
         losses = detection_loss(self._model, batch)
         return BatchLoss(losses.total, losses.total.detach(), losses.beside, None)
 
     def settle(self, reached: list[torch.Tensor]) -> None:
-        """Have nothing to settle."""
+        """Do nothing: there are no reward baselines."""
 
     def check(self, batch: ObjectBatch) -> None:
-        """Find nothing wrong that was not found before."""
+        """Do nothing: the data was checked when it was opened."""
 
 
 def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[Labels, TrainingData]:
-    """Make caches in a model folder, or take those that a resumed run made when it began."""
+    """Build caches in a model folder; a resumed run reuses those it built when it started."""
     train, known_by, labels = _open_train(config, folder, sources, say)
     check_room(train.most, config.model.detection.queries)
     validation = None
     if sources.valid is None:
-        say("No validation corpus (data.valid): the last model will be the one to use.")
+        say("No validation corpus (data.valid): keeping the last model instead of the best.")
     else:
         valid, other = _cached(folder, "valid", checked(sources.valid, labels))
         check_room(valid.most, config.model.detection.queries)
@@ -108,8 +108,8 @@ def _arrays(pictures: Pictures) -> Arrays:
 
 
 def objects_of(pictures: Pictures) -> Objects:
-    """Lay out what is in the pictures of a source; as they come, since masks are large before they are packed."""
-    nothing, parts = np.zeros((1, 1, 1), np.uint8), list[Objects]()  # who asks for objects sees no picture
+    """Pack the objects of a source's pictures, a few pictures at a time, since unpacked masks are large."""
+    nothing, parts = np.zeros((1, 1, 1), np.uint8), list[Objects]()  # Gold wants an image, but packing does not use it
     every = pictures.every("objects")
     while some := [*islice(every, AT_ONCE)]:
         golds = [Gold(nothing, things.classes, things.boxes, things.masks) for things in some]
@@ -125,7 +125,7 @@ def _opened(folder: Path, part: str) -> tuple[ObjectSet, str]:
 
 
 def checked(pictures: Pictures, labels: Labels) -> Pictures:
-    """Return pictures the classes of whose objects are those that are known."""
+    """Return the pictures; raise a DataError if their classes are not those of the model."""
     pictures.require("objects")
     if pictures.labels != labels.names:
         known = ", ".join(labels.names)
@@ -134,11 +134,11 @@ def checked(pictures: Pictures, labels: Labels) -> Pictures:
 
 
 class ObjectValidation:
-    """Scores a detector: the mean loss of an object, average precision of boxes, and overlap of masks."""
+    """Scores a detector: mean loss per object, average precision of boxes, and overlap of masks."""
 
     def __init__(self, things: ObjectSet, labels: Labels) -> None:
         self._things, self._labels = things, labels
 
     def __call__(self, model: Detector, check: Callable[[], None]) -> dict[str, Any]:
-        """Score a model; `check` is called between batches, to be stopped by it."""
+        """Score a model; `check` is called between batches and may raise to stop."""
         return validate(model, self._things, self._labels.names, check)

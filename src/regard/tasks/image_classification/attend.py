@@ -1,4 +1,4 @@
-"""`regard attend` of a classifier: what speaks for its classes."""
+"""`regard attend` for an image classifier: Grad-CAM and attention rollout."""
 
 from pathlib import Path
 
@@ -13,10 +13,12 @@ from regard.viz.trace import PICTURES
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Show Grad-CAM of the most probable classes and attention rollout, whichever the classifier has."""
+    """Print and save Grad-CAM of the most probable classes and attention rollout, whichever the classifier has."""
     look = asked.look
     if (look.layer, look.head, look.heads) != (None, None, False):
-        raise ConfigError("--layer, --head and --heads are for captioners: a classifier is explained as a whole.")
+        raise ConfigError(
+            "--layer, --head and --heads do not apply to a classifier: its heat maps are of the whole model."
+        )
     check_files(asked.out, PICTURES)
     predictor = ImageClassPredictor.load(folder, asked.device)
     pictures, shown = read_shown(predictor.config, Path(asked.what))

@@ -1,4 +1,4 @@
-"""Comparing classifiers: how many test pictures they get right, how fast, and what speaks for some classes."""
+"""Score an image classifier for `regard compare`: accuracy, speed, and heat maps of a few example pictures."""
 
 import time
 from pathlib import Path
@@ -19,16 +19,16 @@ from regard.vision.class_heatmaps import heat_maps
 from regard.viz.image_trace import ImageTrace
 
 BATCH = 64
-"""Pictures read at once."""
+"""Batch size, in pictures."""
 
 
 class TimedPredictor(ImageClassPredictor):
-    """A predictor that adds up how long it takes."""
+    """A predictor that measures its time."""
 
     seconds = 0.0
 
     def log_probs(self, pictures: PictureInput, batch_size: int | None = None) -> NDArray[np.float32]:
-        """Classify, and add the time that it took."""
+        """Classify pictures and add the time taken to `seconds`."""
         began = time.perf_counter()
         found = super().log_probs(pictures, batch_size)
         self.seconds += time.perf_counter() - began
@@ -49,7 +49,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Te
 
 
 def _explained(predictor: ImageClassPredictor, pictures: Pictures, place: int) -> Example:
-    """Tell the most probable class, and what spoke for it."""
+    """Return the most probable class with its heat maps, as an example."""
     image = read_pictures(pictures, [place])
     best = predictor.classify(image)[0][0]
     name = pictures.called(place)

@@ -1,4 +1,4 @@
-"""All there is to say about a classifier and a source of pictures."""
+"""Evaluate an image classifier: accuracy, overall and by class, and the loss."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from regard.evaluation.report import Report, Score
 from regard.tasks.image_classification.predictor import ImageClassPredictor
 
 CHUNK = 256
-"""Pictures that are held at a time."""
+"""Pictures held in memory at a time."""
 
 
 def evaluate_classes(predictor: ImageClassPredictor, pictures: Pictures, *, batch_size: int | None = None) -> Report:
-    """Classify pictures and compare with their classes: accuracy, of all and of each class, and the loss."""
+    """Classify pictures and score them: accuracy, overall and by class, and the loss."""
     pictures.require("label")
     if not len(pictures):
         raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")

@@ -1,4 +1,4 @@
-"""A classifier as one ONNX graph."""
+"""Export an image classifier as one ONNX graph."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +14,11 @@ from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.classifier import Classifier
 
-USAGE = Usage(
-    Path(__file__).with_name("program.py"), "tells classes of pictures", "python run.py picture.png", ("pillow",)
-)
+USAGE = Usage(Path(__file__).with_name("program.py"), "classifies pictures", "python run.py picture.png", ("pillow",))
 
 
 class Classifying(Whole):
-    """From a picture to logits of classes, and what was attended to."""
+    """Maps a picture to the logits of its classes, and attention weights."""
 
     about: ClassVar = {"logits": "of each class"}
 
@@ -35,7 +33,7 @@ class Classifying(Whole):
 
 
 def exportable(folder: Path, config: Config) -> Exportable:
-    """Return what the graph is made of, with the classes in the order of the logits."""
+    """Return what to export, with the classes in the order of the logits."""
     model, labels, _ = open_model(folder, "cpu", BY_NAME["image_classification"])
     beside: dict[str, Any] = {"labels": list(labels.names), "image": described(config.model, model)}
     return Exportable(Classifying(model), pictures(config.model), beside, USAGE)

@@ -1,4 +1,4 @@
-"""`POST /api/classify`: a picture in, classes out, with what speaks for them if that is wanted."""
+"""`POST /api/classify`: a picture in, classes out, with heat maps if requested."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,18 +33,18 @@ from regard.viz.overlay_picture import HeatMap
 
 
 class Class(BaseModel):
-    """A class that a picture may be of."""
+    """A class with its probability."""
 
     label: str
     probability: float
 
 
 class Reason(BaseModel):
-    """What speaks for a class: Grad-CAM of it, or attention rollout, which is the same for all."""
+    """A heat map that explains a class: Grad-CAM, or attention rollout, which is the same for all classes."""
 
     name: str
     method: str
-    cells: list[list[float]] = Field(description="Rows × columns over the picture, from 0 on.")
+    cells: list[list[float]] = Field(description="Rows × columns over the picture, non-negative.")
 
 
 class Classified(BaseModel):
@@ -57,7 +57,7 @@ class Classified(BaseModel):
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
-    """Return what can be asked of classifiers."""
+    """Return the router of the classification endpoint."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
     @routes.post("/classify", openapi_extra=BODY, response_model_exclude_none=True)
@@ -70,7 +70,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
         attention: Attention = False,
         view: View = False,
     ) -> Classified:
-        """Tell what a picture is of."""
+        """Classify a picture."""
         served = find(models, "classify", model)
         picture = await uploads.read(request, served, scene, split)
         why = attention or view
@@ -94,7 +94,7 @@ def _classifying(
 
 
 def _reasons(served: Served, picture: Picture) -> list[HeatMap]:
-    """Explain the most probable classes, where the classifier is of a kind that can be explained."""
+    """Return heat maps of the most probable classes; none if the classifier supports no method."""
     try:
         return heat_maps(served.reader.model, picture.pixels, served.reader.labels.names)
     except ModelError:
@@ -114,7 +114,7 @@ def _classified(
 
 
 def _explained(maps: Sequence[HeatMap], picture: Picture) -> str:
-    """Lay what speaks for each class over the picture, to be stepped through like words."""
+    """Return HTML that shows the heat maps over the picture, one at a time."""
     names = [f"{each.name}, {each.note}" for each in maps]
     parts = [each.cells / (float(each.cells.sum()) or 1.0) for each in maps]
     if len({part.shape for part in parts}) > 1:

@@ -1,4 +1,4 @@
-"""From pictures to classes: a classifier and the names of its classes, ready to be used."""
+"""Inference with an image classifier: from pictures to classes."""
 
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -16,18 +16,18 @@ from regard.task_table import BY_NAME
 from regard.vision.classifier import Classifier
 
 AT_ONCE = 256
-"""Pictures that are classified at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 
 
 class Guess(NamedTuple):
-    """A class that a picture may be of."""
+    """A class with its probability."""
 
     label: str
     probability: float
 
 
 class ImageClassPredictor:
-    """A classifier that is ready to be used."""
+    """An image classifier for inference."""
 
     task: ClassVar[str] = "image_classification"
     """The name of its task."""
@@ -37,11 +37,11 @@ class ImageClassPredictor:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "ImageClassPredictor":
-        """Read a classifier's folder."""
+        """Load a classifier's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["image_classification"]))
 
     def log_probs(self, pictures: PictureInput, batch_size: int | None = None) -> NDArray[np.float32]:
-        """Return the log-probability of each class for each picture: files, pixels B×h×w×C, or features of regions."""
+        """Return the log-probability of each class for each picture: files, pixels B×h×w×C or region features B×S×D."""
         assert self.config.model.image is not None
         pictures = as_read(pictures, self.config.model.image)
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE

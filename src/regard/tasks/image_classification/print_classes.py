@@ -1,4 +1,4 @@
-"""`regard classify` of pictures."""
+"""`regard classify` for pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -9,7 +9,7 @@ TOP = 3
 
 
 def main() -> None:
-    """Print the most probable classes of each picture that is named."""
+    """Print the most probable classes of each picture on the command line."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     export = read_export()

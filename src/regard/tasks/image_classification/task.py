@@ -23,32 +23,32 @@ class ImageClassification(PictureTask):
     metrics = ("accuracy",)
     unread = ("r_drop", "teacher_forcing", "coverage_loss", "guided", "doubly_stochastic")
     served_as = path = "classify"
-    does = "tells what pictures are of"
+    does = "classifies pictures"
 
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make an image encoder and one linear map to classes."""
+        """Build an image encoder and a linear output layer."""
         from regard.vision.build import make_classifier
 
         return make_classifier(config, target_size)
 
     def read_vocabulary(self, folder: Path) -> Labels:
-        """Read the names of the classes."""
+        """Load the names of the classes."""
         return Labels.load(folder)
 
     def sizes(self, vocabulary: Labels) -> tuple[int, int]:
-        """Return how many classes there are; nothing is read by number."""
+        """Return the number of classes; there is no source vocabulary."""
         return 0, vocabulary.size
 
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[Labels, TrainingData]:
-        """Make vocabulary and caches in a model folder, or take those that are there."""
+        """Build labels and caches in a model folder, or reuse those of a resumed run."""
         from regard.tasks.image_classification.training import open_data
 
         return open_data(config, folder, sources, say)
 
     def load(self, folder: Path, device: str) -> Any:
-        """Open a model that is ready to be used."""
+        """Load a model folder for inference."""
         from regard.tasks.image_classification.predictor import ImageClassPredictor
 
         return ImageClassPredictor.load(folder, device)
@@ -66,19 +66,19 @@ class ImageClassification(PictureTask):
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return `POST /api/…`."""
+        """Return the router of `POST /api/classify`."""
         from regard.tasks.image_classification.http import routes
 
         return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where the model looks in a picture."""
+        """Show heat maps over a picture."""
         from regard.tasks.image_classification.attend import attend
 
         attend(folder, asked)
 
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return what ONNX graphs are made of."""
+        """Return the model as one ONNX graph to export."""
         from regard.tasks.image_classification.export import exportable
 
         return exportable(folder, config)

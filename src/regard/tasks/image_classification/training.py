@@ -1,4 +1,4 @@
-"""What a classifier learns from and is scored on: pictures on disk with their classes, flipped and shifted."""
+"""Training and validation data of an image classifier: cached pictures with classes, augmentation, and the loss."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,25 +23,25 @@ from regard.tasks.picture_sources import PictureSources, train_pictures_again
 from regard.vision.classifier import Classifier
 
 AT_ONCE = 512
-"""Pictures that are classified at once in a validation."""
+"""Validation batch size, in pictures."""
 
 
 class ClassBatch(NamedTuple):
     """Pictures and their classes."""
 
     source: Tensor
-    """Pixels B×h×w×C (uint8), or features of regions B×S×D."""
+    """Pixels B×h×w×C (uint8), or region features B×S×D."""
     labels: Int[Tensor, " B"]
     rows: NDArray[Any]
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """How many pictures there are."""
+        """The number of pictures."""
         return len(self.rows)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How large it is."""
+        """The shape of `source`."""
         return tuple(self.source.shape)
 
     def to(self, device: torch.device | str) -> "ClassBatch":
@@ -52,20 +52,20 @@ class ClassBatch(NamedTuple):
         )
 
     def pinned(self) -> "ClassBatch":
-        """Copy the tensors to memory that a GPU can copy from by itself."""
+        """Copy the tensors to pinned memory."""
         return self._replace(source=self.source.pin_memory(), labels=self.labels.pin_memory())
 
     def regular(self, batch_tokens: int, longest: int) -> "ClassBatch":
-        """Return it as it is: all but an epoch's last are of one shape."""
+        """Return the batch unchanged: all but an epoch's last have the same shape."""
         return self
 
     def tensors(self) -> list[Tensor]:
-        """Return what there is on a device."""
+        """Return all tensors."""
         return [self.source, self.labels]
 
 
 class ClassObjective:
-    """The cross-entropy of classes, by a run's settings."""
+    """The cross-entropy of classes, with augmentation."""
 
     reads_with_host = False
 
@@ -77,7 +77,7 @@ class ClassObjective:
         return self.write(batch, None)
 
     def read(self, batch: ClassBatch) -> None:
-        """Leave all to `write`."""
+        """Do nothing: `write` runs the whole model."""
 
     def write(self, batch: ClassBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
         """Classify pictures, some of them flipped and shifted."""
@@ -91,19 +91,19 @@ class ClassObjective:
         return BatchLoss(loss, loss.detach(), {}, None)
 
     def settle(self, reached: list[Tensor]) -> None:
-        """Have nothing to settle."""
+        """Do nothing: there are no reward baselines."""
 
     def check(self, batch: ClassBatch) -> None:
-        """Refuse pictures that cannot be shifted as far as was asked."""
+        """Raise a ConfigError for pictures smaller than `training.shift`."""
         if batch.source.dim() == 4 and self._settings.shift >= min(batch.source.shape[1:3]):
             rows, columns = batch.source.shape[1:3]
             raise ConfigError(f"training.shift is {self._settings.shift}, but pictures have {rows} × {columns} pixels.")
 
 
 def moved(pixels: Tensor, flip: bool, shift: int) -> Tensor:
-    """Mirror each picture B×h×w×C half of the time, and shift it by up to so many rows and columns.
+    """Flip each picture B×h×w×C with probability 1/2, and shift it by up to `shift` rows and columns.
 
-    What is shifted in is black, as the ground of Fashion-MNIST is. No number is asked of the device.
+    The border is filled with black, the background of Fashion-MNIST. There is no synchronisation with the device.
     """
     count, rows, columns = pixels.shape[:3]
     if flip:
@@ -120,11 +120,11 @@ def moved(pixels: Tensor, flip: bool, shift: int) -> Tensor:
 
 
 def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[Labels, TrainingData]:
-    """Make caches in a model folder, or take those that a resumed run made when it began."""
+    """Build caches in a model folder; a resumed run reuses those it built when it started."""
     train, labels = _open_train(config, folder, sources, say)
     validate, known_by = None, train.fingerprint
     if sources.valid is None:
-        say("No validation corpus (data.valid): the last model will be the one to use.")
+        say("No validation corpus (data.valid): keeping the last model instead of the best.")
     else:
         wanted = labels_of(_checked(sources.valid, labels))
         valid = PictureCache.reuse_or_build(folder / CACHE / "pictures-valid", sources.valid, wanted)
@@ -137,7 +137,7 @@ def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -
 
 
 def make_class_batch(cache: PictureCache, rows: Rows) -> ClassBatch:
-    """Gather pictures and their classes."""
+    """Collate pictures and their classes into a batch."""
     labels = torch.from_numpy(cache.numbers[rows].astype(np.int64))
     return ClassBatch(torch.from_numpy(np.ascontiguousarray(cache.pictures[rows])), labels, np.asarray(rows))
 
@@ -164,7 +164,7 @@ def _open_train(config: Config, folder: Path, sources: PictureSources, say: Say)
 
 
 def _checked(pictures: Pictures, labels: Labels) -> Pictures:
-    """Return pictures whose classes are those that are known."""
+    """Return the pictures; raise a DataError if their classes are not those of the model."""
     pictures.require("label")
     if pictures.labels != labels.names:
         raise DataError(
@@ -174,13 +174,13 @@ def _checked(pictures: Pictures, labels: Labels) -> Pictures:
 
 
 class ClassValidation:
-    """Scores a classifier: the mean loss of a picture, and how many in a hundred are classified rightly."""
+    """Scores a classifier: mean loss per picture, and accuracy in per cent."""
 
     def __init__(self, pictures: PictureCache) -> None:
         self._pictures = pictures
 
     def __call__(self, model: Classifier, check: Callable[[], None]) -> dict[str, Any]:
-        """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
+        """Score a model in evaluation mode; `check` is called between batches and may raise to stop."""
         device = next(model.parameters()).device
         total = torch.zeros((), dtype=torch.float64, device=device)
         right = torch.zeros((), dtype=torch.int64, device=device)

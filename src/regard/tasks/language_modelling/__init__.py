@@ -1,1 +1,1 @@
-"""Language modelling: a translator without a source. It continues texts, and is scored by its perplexity alone."""
+"""Language modelling: a translator without a source. It continues texts and is scored by perplexity."""

@@ -1,4 +1,4 @@
-"""Where a language model looks: back, at what stands before in its own text."""
+"""`regard attend` for a language model: its self-attention over the preceding tokens."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,20 +18,20 @@ from regard.viz.trace import FORMS, AttentionTrace
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Print and write where a language model looks while it is made to write a text."""
+    """Print and save the self-attention of a language model over a text, with teacher forcing."""
     check_files(asked.out, FORMS)
     translator = Translator.load(folder, asked.device)
     show_trace(asked.what, look_back(translator, asked.what), asked.out, asked.look)
 
 
 def look_back(translator: Translator, text: str) -> AttentionTrace:
-    """Return where a language model looks while it is made to write a text: at each token, at which before it.
+    """Return the self-attention of a language model over a text, with teacher forcing: each token over those before it.
 
-    A layer of the trace is one of its looks at its own past. A model that has none has no layers. Where the layers of
-    several models do not have the same number of heads, each layer's heads are averaged to one.
+    A layer of the trace is one self-attention layer; a model without any gives a trace without layers. If layers
+    differ in their number of heads, as in an ensemble, the heads of each layer are averaged.
     """
     if translator.model.reads:
-        raise ModelError("This model reads a source, and looks at that: it is no language model.")
+        raise ModelError("This model attends to a source text: it is not a language model.")
     target = translator.tokenizers.target
     written = [*target.encode(text), EOS]
     with watched(translator.model) as looks:
@@ -46,7 +46,7 @@ def look_back(translator: Translator, text: str) -> AttentionTrace:
 
 
 def _rows(looks: Sequence[Float[Tensor, "1 _ _ _"]], steps: int) -> Float[Tensor, "_ _ _"]:
-    """Lay the looks of one layer under each other, the last at the last step: at the first there may be nothing yet."""
+    """Stack the weights of one layer as rows, aligned at the last step: the first may have nothing to attend to."""
     rows = [row for look in looks for row in look[0].float().cpu()]
     found = torch.zeros(steps, rows[0].shape[0] if rows else 1, steps)
     for step, row in enumerate(rows, start=steps - len(rows)):

@@ -1,4 +1,4 @@
-"""Language modelling: a translator without a source. It continues texts, and is scored by its perplexity alone."""
+"""Language modelling: a translator without a source. It continues texts and is scored by perplexity."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class LanguageModelling(Translation):
     does = "continues texts"
 
     def check(self, config: Config) -> None:
-        """Refuse scores of translations, too."""
+        """Raise a ConfigError also for a metric of translations."""
         super().check(config)
         metric = config.training.metric
         if metric in self.metrics:
@@ -30,15 +30,15 @@ class LanguageModelling(Translation):
             )
 
     def about(self, reader: Any, config: Config) -> Mapping[str, Any]:
-        """Tell the tags."""
+        """Return the tags."""
         return {"tags": list(reader.tokenizers.tags)}
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Be served by the routes of translators."""
+        """Return None: the routes of translation serve language models too."""
         return None
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where a language model looks back."""
+        """Show the self-attention over a text."""
         from regard.tasks.language_modelling.attend import attend
 
         attend(folder, asked)

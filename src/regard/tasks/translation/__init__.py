@@ -1,1 +1,1 @@
-"""Translating: texts in, texts out. What reads is `regard.decoding.translator.Translator`."""
+"""Translation: texts in, texts out. Inference is in `regard.decoding.translator`."""

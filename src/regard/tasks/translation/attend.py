@@ -1,4 +1,4 @@
-"""`regard attend` of a translator: where it looks while it writes."""
+"""`regard attend` for a translator: its attention over the source."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from regard.viz.trace import FORMS
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Print and write the attention of a translation: the model's own, or a given one."""
+    """Print and save the attention of a translation: the model's own, or a given one."""
     check_files(asked.out, FORMS)
     translator = Translator.load([folder, *asked.ensemble], asked.device)
     translator.options = options = search_options(translator.options, [*asked.changes])

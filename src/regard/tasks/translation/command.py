@@ -16,48 +16,49 @@ def translate(
     to: To = None,
     beam: Beam = None,
     n_best: Annotated[
-        int, typer.Option(metavar="N", help="Print this many translations of each line, with scores.")
+        int, typer.Option(metavar="N", help="Print the N best translations of each line, with scores.")
     ] = 1,
     batch: Batch = None,
     keep: Annotated[
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Whatever it matches in a line must stand in the translation as it is.  [default: the model's own]",
+            help="Copy whatever it matches in a line unchanged into the translation.  [default: the model's setting]",
         ),
     ] = None,
     glossary: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE", help="Lines of a term, a tab, and the term that must be written for it. Repeatable."
+            metavar="FILE", help="TSV of source terms and the target terms they must be translated to. Repeatable."
         ),
     ] = None,
     fast: Fast = False,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Print TSV to train on: the text, a tab, its translation (distillation).")
+        bool, typer.Option("--pairs", help="Print TSV training data: text, tab, translation (distillation).")
     ] = False,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="With --pairs: the translation first, as source (back-translation).")
+        bool,
+        typer.Option("--reverse", help="With --pairs: print the translation first, as the source (back-translation)."),
     ] = False,
     tag: Annotated[
-        str, typer.Option(metavar="WORD", help="With --pairs: put this before each source, such as '<bt>'.")
+        str, typer.Option(metavar="WORD", help="With --pairs: prepend this to each source, such as '<bt>'.")
     ] = "",
     set_: Search = None,
     device: Device = "auto",
 ) -> None:
     """Translate stdin to stdout, line by line.
 
-    Line i of the output is the translation of line i of the input; an empty line stays empty. With --n-best a line
-    of the output is the input line's number, the score and the translation, separated by tabs. A language model
-    continues each line instead, also an empty one. With --pairs the output is a corpus: lines that are empty, or have
-    an empty translation, are left out and counted, and with --n-best a line gives several pairs.
+    Output line i is the translation of input line i; empty lines stay empty. With --n-best, each output line is the
+    number of the input line, the score and the translation, separated by tabs. A language model continues each line
+    instead, including empty ones. With --pairs, the output is a corpus: pairs with an empty side are dropped and
+    counted, and with --n-best each input line gives several pairs.
     """
     check_at_least(1, beam=beam, n_best=n_best, batch=batch)
     if not pairs and (reverse or tag):
         raise ConfigError(f"{'--reverse' if reverse else '--tag'} is for --pairs: give both, or leave it out.")
     if model.is_file():
         raise ModelError(
-            f"{model} is a file: give a model folder, and texts by standard input (regard translate MODEL < {model})."
+            f"{model} is a file: give a model folder, and the texts on stdin (regard translate MODEL < {model})."
         )
     from regard.decoding.line_reader import as_they_come
     from regard.decoding.terminology.glossary import read_glossary
@@ -72,7 +73,7 @@ def translate(
         raise ConfigError(f"{model} is a language model, which continues texts: --pairs needs one that translates.")
     if sys.stdin.isatty():
         what = "translate" if translator.model.reads else "continue"
-        typer.echo(f"Type what to {what}, a text a line; Ctrl-D ends.", err=True)
+        typer.echo(f"Type texts to {what}, one per line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
         if made is not None:
             made.check(lines)

@@ -1,4 +1,4 @@
-"""Comparing translators: what they make of the test corpus, how fast, and where they look in a handful of sentences."""
+"""Score a translator for `regard compare`: translations, speed, and the attention of a few example sentences."""
 
 import time
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from regard.decoding.translator import Translator
 from regard.tasks.translation.evaluation import evaluate
 
 BATCH = 64
-"""Sentences searched at once."""
+"""Batch size, in sentences."""
 
 
 class TimedTranslator(Translator):
-    """A translator that adds up how long it takes."""
+    """A translator that measures its time."""
 
     seconds = 0.0
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
-        """Translate, and add the time that it took."""
+        """Translate texts and add the time taken to `seconds`."""
         began = time.perf_counter()
-        found = super().translate(texts, **options)  # texts are on the host: nothing is still under way on a device
+        found = super().translate(texts, **options)  # the result is text on the host, so no device work is pending
         self.seconds += time.perf_counter() - began
         return found
 
 
 def find_subject(corpus: Corpus, terms: Terms) -> Subject:
-    """Return the references, and the sentences that are shown."""
+    """Return the references and the example sentences."""
     pairs = list(corpus)
     sentences = terms.sentences or choose_sentences(pairs)
     right = {pair.source: pair.target for pair in pairs if pair.source in sentences}
@@ -49,7 +49,7 @@ def compare(folder: Path, job: Job, options: DecodingConfig) -> Tested:
     reads = translator.model.reads
     pairs = list(for_model(corpus, reads))
     if reads:
-        translator.translate([pair.source for pair in pairs[:BATCH]], batch_size=BATCH)  # what is slow only once
+        translator.translate([pair.source for pair in pairs[:BATCH]], batch_size=BATCH)  # warm-up
         translator.seconds = 0.0
     report = evaluate(translator, pairs, data=corpus.name, options=options, batch_size=BATCH)
     seconds, tokenizers = translator.seconds, translator.tokenizers

@@ -1,4 +1,4 @@
-"""The whole road once: train on the embedded corpus, score, translate, look."""
+"""The demo: train on the embedded corpus, score, translate, show the attention."""
 
 import importlib.util
 from collections.abc import Callable
@@ -30,7 +30,7 @@ SHORT = (
     "training.steps=1150",
     "training.validate_every=1150",
 )
-"""What two minutes can do: no dropout, since hardly a sentence comes twice, and small batches."""
+"""Training in about two minutes: small batches, and no dropout, since hardly any sentence is seen twice."""
 LONG = (
     *COMMON,
     "data.train=phrasebook:200000",
@@ -40,19 +40,19 @@ LONG = (
     "training.steps=5000",
     "training.validate_every=500",
 )
-"""What the corpus can give: about six times the demo's training."""
+"""About six times the demo's training, after which the corpus gives little more."""
 
 TEST = "phrasebook:500"
 DOING = "Training a small translator (Bahdanau et al. 2014) on the embedded English–French phrasebook."
 
 
 def configuration(long: bool = False) -> Config:
-    """Return what the demo trains."""
+    """Return the configuration that the demo trains."""
     return override(preset("bahdanau2014-small"), LONG if long else SHORT)
 
 
 def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[str], None]) -> None:
-    """Train (or reuse what is there), score, translate a handful of sentences and draw where the model looked."""
+    """Train a model (or reuse a trained one), score it, translate a few sentences and draw the attention."""
     model = folder / ("model-long" if long else "model")
     train_once(configuration(long), model, "phrasebook", DOING, say)
     translator = Translator.load(model)
@@ -85,14 +85,14 @@ def _look(translator: Translator, folder: Path, width: int, color: bool, say: Ca
 
 
 def _what_next(model: Path, pictures: list[Path]) -> str:
-    shown = f"Pictures of these: {pictures[0].parent}/*.png and *.svg\n" if pictures else ""
+    shown = f"Saved as pictures in {pictures[0].parent}/*.png and *.svg\n" if pictures else ""
     return f"""
 {shown}
 Try next (regard is in .venv/bin if you came by make):
-  regard attend {model} "he sees me" --out look.png            look at a sentence of your own
+  regard attend {model} "he sees me" --out look.png            attention for a sentence of your own
   echo "my sister has three small dogs" | regard translate {model}
   regard evaluate {model} --data phrasebook:2000 --plot by-length.png
-  regard demo --long                                           a longer training, a better model
-  regard demo --task caption                                   a model that looks at pictures
-  regard train --source train.en --target train.de --out models/mine   your own data
+  regard demo --long                                           train longer for a better model
+  regard demo --task caption                                   a model that describes pictures
+  regard train --source train.en --target train.de --out models/mine   train on your own data
 """

@@ -1,4 +1,4 @@
-"""All there is to say about a model and a corpus."""
+"""Evaluate a translator or a language model on a corpus."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,15 +20,15 @@ from regard.evaluation.word_alignment import alignment, with_gold
 from regard.task import EvaluationRequest
 
 CHUNK = 1024
-"""Sources that are translated at a time."""
+"""Sources translated per call."""
 
 
 def evaluate_as_asked(translator: Translator, asked: EvaluationRequest) -> Report:
-    """Score a translator, as `regard evaluate` was asked to."""
+    """Score a translator with the arguments of `regard evaluate`."""
     corpus = open_corpus(asked.parts, asked.split)
     mixes = asked.ensemble and all(change.startswith("decoding.ensemble=") for change in asked.changes)
     if asked.changes and not translator.model.reads and not mixes:
-        raise ConfigError(f"Leave out --set: {asked.model} holds a language model, and nothing is searched.")
+        raise ConfigError(f"Leave out --set: {asked.model} holds a language model, whose score needs no decoding.")
     options = search_options(translator.options, asked.changes)
     reverse = None if asked.reverse_model is None else Translator.load(asked.reverse_model, asked.device)
     return evaluate(
@@ -59,14 +59,14 @@ def evaluate(
     reading: Reading | None = None,
     reverse: Translator | None = None,
 ) -> Report:
-    """Translate the sources and compare with the targets; `data` is the corpus's name in the report.
+    """Translate the sources and score against the targets; `data` names the corpus in the report.
 
-    BLEU, chrF and exact match are over lines, or with `group` over sources. Error rates are over sources always. Where
-    several pairs have the same source, their targets are its references, and the nearest counts. The alignment error
-    rate is over the pairs that have a gold alignment, and is there only if some have and the model has attention;
-    `reading` says how links are read off, and a `reverse` model, of the other direction, makes them better. Models that
-    write several languages are told by `to` which, where the sources do not tell. A language model, which reads no
-    source, has a perplexity alone.
+    BLEU, chrF and exact match are over lines, or with `group` over distinct sources; error rates are always over
+    distinct sources. Pairs with the same source are references of each other, and the nearest counts. The alignment
+    error rate is over the pairs with a gold alignment, if there are any and the model has attention: `reading` says how
+    to read links off the attention, and a `reverse` model of the other direction symmetrises them. `to` is the tag of
+    the language to write, for a model of several whose sources have no tag. A language model is scored by perplexity
+    alone.
     """
     pairs = list(pairs)
     if not pairs:
@@ -110,14 +110,14 @@ def evaluate(
 
 
 def _untagged(translator: Translator, lines: Sequence[str]) -> Sequence[str]:
-    """Leave out the tags that sources begin with where a model has some: they are no words."""
+    """Remove the tags from sources, where the model has tags: they do not count as words."""
     return [without_tag(line) for line in lines] if translator.tokenizers.tags else lines
 
 
 def _translate(
     translator: Translator, sources: Sequence[str], options: DecodingConfig, batch_size: int | None
 ) -> dict[str, str]:
-    """Return what is written for each source; nobody looks at attention, so it is made only where a search needs it."""
+    """Return the translation of each source, without attention weights unless the search itself needs them."""
     written: dict[str, str] = {}
     for start in range(0, len(sources), CHUNK):
         chunk = sources[start : start + CHUNK]
@@ -132,10 +132,10 @@ def perplexity(
     batch_size: int | None = None,
     options: DecodingConfig | None = None,
 ) -> Score:
-    """Return how many tokens the model hesitates between, on average, when it is given all those before.
+    """Return the perplexity per target token, with teacher forcing.
 
-    It depends on what a token is, so it compares models with the same target tokenizer only. `options`, the model's own
-    unless given, say how several models are averaged.
+    It depends on the tokenization, so only models with the same target tokenizer can be compared. `options` (by default
+    the model's own) say how an ensemble is averaged.
     """
     log_probs = [value for sentence in translator.score(pairs, batch_size, options) for value in sentence]
     if not log_probs:
@@ -143,7 +143,7 @@ def perplexity(
     mean = -math.fsum(log_probs) / len(log_probs)
     tokenizer = translator.tokenizers.target
     how = f"per token, {tokenizer.kind} vocabulary of {tokenizer.size:,}, end mark counted, forced decoding"
-    # exp overflows just below 710; the perplexity of a model that bad is as good as infinite.
+    # exp overflows just below 710; a perplexity that large counts as infinite.
     return Score("perplexity", math.exp(mean) if mean < 700 else math.inf, how, len(log_probs), "tokens", best="low")
 
 

@@ -1,4 +1,4 @@
-"""A translator, or a language model, as two ONNX graphs: one that reads, and one that takes a step."""
+"""Export a translator or a language model as two ONNX graphs: the encoder and one decoder step."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ USAGE = Usage(Path(__file__).with_name("program.py"), "translates", "echo 'a tex
 
 
 def exportable(folder: Path, config: Config, out: Path) -> Exportable:
-    """Return what the graphs are made of; the vocabularies are copied."""
+    """Return what to export; the vocabularies are copied to `out`."""
     opened = open_folders([folder], "cpu")
     assert isinstance(opened.model, Seq2Seq)
     beside = tokenized(folder, opened.tokenizers, opened.model, config, out)

@@ -1,4 +1,4 @@
-"""`POST /api/translate`: texts in, texts out, with where the model looked if that is wanted."""
+"""`POST /api/translate`: texts in, translations out, with the attention if requested."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,32 +21,34 @@ TermText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Wanted(BaseModel):
-    """What is to be translated, and how; only the texts must be given."""
+    """The texts to translate, and options; only `texts` is required."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     texts: list[str] = Field(min_length=1, examples=[["the red dress"]])
-    model: str | None = Field(None, description="A name of /api/models; the first that translates, unless given.")
-    beam: int | None = Field(None, ge=1, le=MOST_BEAM, description="Hypotheses kept at each step; the model's own.")
-    n_best: int = Field(1, ge=1, le=MOST_BEST, description="Translations of each text, best first.")
-    candidates: int = Field(0, ge=0, le=MOST_CANDIDATES, description="Tokens to tell of at each step, in `attention`.")
-    to: str | None = Field(None, description="What to write, for a model that was trained with several tags.")
-    glossary: dict[TermText, TermText] = Field(
-        {}, max_length=MOST_TERMS, description="Terms of the texts, and what must occur in the translations for them."
+    model: str | None = Field(None, description="A name from /api/models; by default the first translator.")
+    beam: int | None = Field(None, ge=1, le=MOST_BEAM, description="Beam size; the model's setting by default.")
+    n_best: int = Field(1, ge=1, le=MOST_BEST, description="Number of translations of each text, best first.")
+    candidates: int = Field(
+        0, ge=0, le=MOST_CANDIDATES, description="Number of top tokens to list at each step, in `attention`."
     )
-    attention: bool = Field(False, description="Tell where the model looked: a trace as `regard attend` writes it.")
-    view: bool = Field(False, description="Also give the trace as HTML for the page.")
+    to: str | None = Field(None, description="Tag of the language to write, for a model trained with several tags.")
+    glossary: dict[TermText, TermText] = Field(
+        {}, max_length=MOST_TERMS, description="Source terms, and the target terms they must be translated to."
+    )
+    attention: bool = Field(False, description="Return the attention, as `regard attend` writes it to .json.")
+    view: bool = Field(False, description="Also return the attention as HTML for the web page.")
 
 
 class Translated(BaseModel):
-    """What was written of one text."""
+    """The translation of one text."""
 
     text: str
-    score: float = Field(description="What the search ranks by: log-probability after penalties.")
-    tokens: list[str] = Field(description="As the model wrote them, the end mark included.")
+    score: float = Field(description="Log-probability with penalties, by which hypotheses are ranked.")
+    tokens: list[str] = Field(description="The tokens as generated, end token included.")
     attention: dict[str, Any] | None = Field(None, description="weights[layer][head][target token][source token]")
     view: str | None = None
-    n_best: list["Translated"] = Field([], description="What came after, best first.")
+    n_best: list["Translated"] = Field([], description="The next best translations, best first.")
 
 
 class Translations(BaseModel):
@@ -57,12 +59,12 @@ class Translations(BaseModel):
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> APIRouter:
-    """Return what can be asked of models that read texts."""
+    """Return the router of the translation endpoint."""
     routes = APIRouter(prefix="/api", tags=["texts"], responses=SAID)
 
     @routes.post("/translate", response_model_exclude_none=True)
     async def translate(wanted: Wanted) -> Translations:
-        """Translate texts; a language model continues them. Requests that come together are one batch."""
+        """Translate texts; a language model continues them. Concurrent requests are batched."""
         served = find(models, "translate", wanted.model)
         check_texts(wanted.texts, limits)
         look = wanted.attention or wanted.view
@@ -83,7 +85,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> AP
 
 
 def as_answer(found: Translation, attention: bool, view: bool) -> Translated:
-    """Write what was found as a client gets it."""
+    """Convert a translation to the response model."""
     trace = found.attention
     return Translated(
         text=found.text,

@@ -10,7 +10,7 @@ from regard.export.programs.tokens import Tokenizer
 
 
 def main() -> None:
-    """Read lines, and write their translations."""
+    """Translate the lines of standard input."""
     export = read_export()
     writer, end = Writer(export), export["marks"]["end"]
     source, target = Tokenizer(export["source"]), Tokenizer(export["target"])
@@ -21,7 +21,7 @@ def main() -> None:
             print()
             continue
         if export["reads"] and export["source"]["kind"] in ("bpe", "unigram"):
-            text = text.strip()  # a space around a sentence would be a piece that training hardly saw
+            text = text.strip()  # surrounding spaces would become subwords rarely seen in training
         read = [*source.encode(text), end] if export["reads"] else [end]
         most = export["search"]["most_read"] or len(read)
         read = read if len(read) <= most else [*read[: most - 1], end]

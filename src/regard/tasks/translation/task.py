@@ -1,4 +1,4 @@
-"""Translating: texts in, texts out. What reads is `regard.decoding.translator.Translator`."""
+"""Translation: texts in, texts out. Inference is in `regard.decoding.translator`."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -18,9 +18,9 @@ from regard.task import EvaluationRequest, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 EXAMPLES = 3
-"""Texts to try a model with, where it was trained on an embedded corpus."""
+"""Number of example texts offered for a model that was trained on an embedded corpus."""
 SHORT = range(10, 70)
-"""Characters of those."""
+"""Their length in characters."""
 
 
 class Translation(Task):
@@ -41,7 +41,7 @@ class Translation(Task):
     does = "translates texts"
 
     def check(self, config: Config) -> None:
-        """Refuse pictures for a model that reads texts."""
+        """Raise a ConfigError for picture corpora."""
         for name in ("train", "valid"):
             parts = getattr(config.data, name)
             if are_pictures(parts):
@@ -52,15 +52,15 @@ class Translation(Task):
                 )
 
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make an encoder and a decoder."""
+        """Build an encoder and a decoder."""
         return assemble(config, source_size, target_size)
 
     def draw(self, model: nn.Module) -> None:
-        """Draw first weights."""
+        """Initialise the weights."""
         initialise(model)
 
     def read_vocabulary(self, folder: Path) -> Tokenizers:
-        """Read the tokenizers of both sides."""
+        """Load the tokenizers of both sides."""
         return Tokenizers.load(folder)
 
     def sizes(self, vocabulary: Tokenizers) -> tuple[int, int]:
@@ -76,26 +76,26 @@ class Translation(Task):
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[Tokenizers, TrainingData]:
-        """Make tokenizers and token caches in a model folder, or take those that are there."""
+        """Build tokenizers and token caches in a model folder, or reuse those of a resumed run."""
         from regard.tasks.translation.training import open_data
 
         return open_data(config, folder, sources, say, few_shapes)
 
     def finish(self, folder: Path) -> None:
-        """Learn which words go together, for searches with a shortlist."""
+        """Learn the lexical shortlist for fast decoding."""
         from regard.tasks.translation.training import list_words
 
         list_words(folder)
 
     def try_it(self, config: Config, folder: Path) -> str:
-        """Say how to look at a translation."""
+        """Return a message with a command to try the model, showing its attention if it has any."""
         to = f" --to {config.data.tagged[0].partition('=')[0]}" if config.data.tagged else ""
         if config.model.attention is None:
             return f'Try it with: echo "a sentence of yours" | regard translate {folder}{to}'
         return f'Look at it with: regard attend {folder} "a sentence of yours"{to}'
 
     def load(self, folder: Path, device: str) -> Any:
-        """Open a translator."""
+        """Load a translator."""
         from regard.decoding.translator import Translator
 
         return Translator.load(folder, device)
@@ -107,23 +107,23 @@ class Translation(Task):
         return evaluate_as_asked(reader, asked)
 
     def open_test(self, test: Any, config: Config) -> Any:
-        """Open the corpus as texts."""
+        """Open the test corpus."""
         return test.open()
 
     def subject(self, test: Any, config: Config, terms: Any) -> Any:
-        """Return the references of the corpus, and a handful of its sentences."""
+        """Return the references of the test corpus and a few example sentences."""
         from regard.tasks.translation.comparison import find_subject
 
         return find_subject(test.open(), terms)
 
     def compare(self, folder: Path, job: Any, options: DecodingConfig) -> Any:
-        """Translate the test corpus."""
+        """Score a variant's model on the test corpus."""
         from regard.tasks.translation.comparison import compare
 
         return compare(folder, job, options)
 
     def about(self, reader: Any, config: Config) -> Mapping[str, Any]:
-        """Tell the tags, and held-out texts of the embedded corpus that a model was trained on, if it was on one."""
+        """Return the tags and, for a model trained on an embedded corpus, a few of its test sentences."""
         tags = list(reader.tokenizers.tags)
         name = (*config.data.train, "")[0].partition(":")[0]
         if name not in corpora or tags:
@@ -132,19 +132,19 @@ class Translation(Task):
         return {"tags": tags, "examples": list(islice(short, EXAMPLES))}
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return `POST /api/translate`."""
+        """Return the router of `POST /api/translate`."""
         from regard.tasks.translation.http import routes
 
         return routes(models, queue, limits)
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where a translator looks."""
+        """Show the attention of a translation."""
         from regard.tasks.translation.attend import attend
 
         attend(folder, asked)
 
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return encoder and decoder, with the tokenizers."""
+        """Return encoder and decoder as two ONNX graphs to export, with the tokenizers."""
         from regard.tasks.translation.export import exportable
 
         return exportable(folder, config, out)

@@ -1,4 +1,4 @@
-"""What a translator learns from and is scored on: tokens on disk, batches in order, a validation."""
+"""Training and validation data of a translator: cached tokens, batches, and validation scores."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ from regard.training.objective import SequenceObjective
 def open_data(
     config: Config, folder: Path, sources: Sources, say: Say, few_shapes: bool
 ) -> tuple[Tokenizers, TrainingData]:
-    """Make tokenizers and token caches in a model folder, or take those that a resumed run made when it began."""
+    """Build tokenizers and token caches in a model folder; a resumed run reuses those it built when it started."""
     texts = TextData(config, folder, sources, say, few_shapes)
     decoding, cache = stretched(config.decoding, texts.train), texts.open_validation()
     validate = None
@@ -30,20 +30,20 @@ def open_data(
         validate = Validation(pairs, cache, texts.tokenizers, decoding, tokens)
         if config.training.metric == "bleu" and not validate.has_bleu:
             say(
-                "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
-                "training.metric=exact would count whole lines."
+                "No validation target has the four tokens that BLEU needs, so the loss selects the best model. To "
+                "select by exact matches of whole lines, set training.metric=exact."
             )
     data = TrainingData(texts.order, texts.batch, validate, texts.fingerprint(cache), decoding, SequenceObjective)
     return texts.tokenizers, data
 
 
 def list_words(folder: Path) -> None:
-    """Learn from a run's tokens which words go together, for searches with a shortlist, where there are many words."""
+    """Learn the lexical shortlist from a run's tokens, if the target vocabulary is large, and save it in the folder."""
     path = folder / CACHE / "train"
     if (folder / SHORTLIST).exists() or not path.is_dir():
         return
     tokenizers, cache = Tokenizers.load(folder), TokenCache.open(path)
-    # A language model's sources have their end mark alone.
+    # The sources of a language model consist of the end token alone.
     if tokenizers.target.size >= MANY and int(cache.source_lengths.max()) > 1:
         learn(cache, tokenizers.source.size, tokenizers.target.size, tokenizers.joint).save(folder)
 

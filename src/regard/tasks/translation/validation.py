@@ -1,4 +1,4 @@
-"""Scoring a model while it trains: loss of the references; exact match, chrF and BLEU of what it writes itself."""
+"""Validation during training: loss of the references; exact match, chrF and BLEU of greedy translations."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,17 +24,17 @@ from regard.training.loss import batch_loss
 class Validation:
     """Scores a model on a validation corpus.
 
-    BLEU (cased, 13a) and chrF are sacreBLEU's defaults on raw text, over pairs, and their signatures go with them.
-    Without a target of four tokens there is no BLEU. Exact match is over sources, in per cent: all targets that the
-    corpus has for a source are right. Translations are searched greedily, whatever `decoding.beam` is: that is what can
-    be paid for at every validation, and it ranks models alike. Pairs beyond `data.max_length` have no part in the loss,
-    but are translated. A language model has nothing to translate: its scores are loss and perplexity alone.
+    BLEU (cased, 13a) and chrF are sacreBLEU's defaults on raw text, over pairs, and come with their signatures. If no
+    target has four tokens, there is no BLEU. Exact match is in per cent of distinct sources; any target of a source in
+    the corpus counts as correct. Decoding is greedy whatever `decoding.beam` is: it is cheap enough for every
+    validation and ranks models alike. Pairs longer than `data.max_length` are translated but do not count in the loss.
+    A language model is scored by loss and perplexity only.
     """
 
     def __init__(
         self, pairs: Sequence[Pair], cache: TokenCache, tokenizers: Tokenizers, decoding: DecodingConfig, tokens: int
     ) -> None:
-        """`tokens` is the most that a batch may have."""
+        """`tokens` is the maximum number of tokens in a batch."""
         self._cache, self._tokenizers, self._tokens = cache, tokenizers, tokens
         self._pairs, self._right = pairs, dict[str, list[str]]()
         for pair in pairs:
@@ -42,12 +42,12 @@ class Validation:
         self.has_bleu = has_four_tokens([pair.target for pair in pairs])
         encoded = tokenizers.source.encode_all(list(self._right))
         self._sources = [[*ids, EOS] for ids in encoded]
-        # Greedy search ranks nothing, so penalties would change nothing.
+        # Penalties rank finished hypotheses, so they do not affect greedy search.
         self._options = replace(decoding, method="beam", beam=1, length_penalty=0.0, coverage_penalty=0.0)
         self._batches = BatchOrder.of(cache, tokens, seed=0).batches(0)
 
     def __call__(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, Any]:
-        """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""
+        """Score a model in evaluation mode; `check` is called between batches and may raise to stop."""
         loss = self._loss(model, check)
         scores = {"valid_loss": loss, "perplexity": math.exp(min(loss, 700.0))}
         if not model.reads:
@@ -55,7 +55,7 @@ class Validation:
         return scores | self.scores_of(self.translate(model, check))
 
     def scores_of(self, written: Mapping[str, str]) -> dict[str, Any]:
-        """Score a translation of each source."""
+        """Score given translations, one per distinct source."""
         texts, references = [written[pair.source] for pair in self._pairs], [pair.target for pair in self._pairs]
         characters = chrf(texts, references)
         exact = exact_match([written[source] for source in self._right], [*map(tuple, self._right.values())])
@@ -70,7 +70,7 @@ class Validation:
         return scores
 
     def translate(self, model: Seq2Seq, check: Callable[[], None]) -> dict[str, str]:
-        """Translate each source once, in batches of like length."""
+        """Translate each distinct source, in batches of similar length."""
         device = next(model.parameters()).device
         texts, most = [""] * len(self._sources), model.most_read
         for rows in self._by_length():

@@ -1,1 +1,1 @@
-"""Answering questions about pictures: a picture and a question in, answers out."""
+"""Visual question answering: a picture and a question in, answers out."""

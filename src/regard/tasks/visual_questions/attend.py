@@ -1,4 +1,4 @@
-"""`regard attend` of a model that answers questions: where it looks in a picture."""
+"""`regard attend` for visual question answering: the attention over the picture."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from regard.viz.trace import FORMS
 
 
 def attend(folder: Path, asked: AttendRequest) -> None:
-    """Show where the words of a question look, and last all together: what the answer comes from."""
+    """Print and save the attention of each word of the question and, last, their mean, which the answer is based on."""
     if asked.question is None:
         raise ConfigError(f"{folder} answers questions: give one with --question.")
     check_files(asked.out, FORMS)
@@ -20,6 +20,6 @@ def attend(folder: Path, asked: AttendRequest) -> None:
     ((answered,),) = predictor.answer(pictures, [[asked.question]], look=True)
     trace = answered.trace()
     if not trace.weights.size:
-        raise ConfigError(f"{folder} has no attention (model.attention=none), so there is nothing to look at.")
+        raise ConfigError(f"{folder} has no attention (model.attention=none), so there is nothing to show.")
     text = f"{answered.text} ({answered.said.probability:.2f})"
     show_trace(text, ImageTrace(trace, shown, answered.grid), asked.out, asked.look)

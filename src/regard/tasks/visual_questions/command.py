@@ -22,21 +22,24 @@ def ask(
         list[str] | None,
         typer.Argument(
             metavar="IMAGE QUESTION...",
-            help="An image file, and what to ask about it; with --scene, questions alone. None: stdin, one a line.",
+            help="An image file and questions about it; with --scene, only questions. Without questions, they are "
+            "read from stdin, one per line.",
             show_default=False,
         ),
     ] = None,
     scene: Annotated[
-        int | None, typer.Option(metavar="N", help="Ask about an embedded scene, by its number, and not about a file.")
+        int | None, typer.Option(metavar="N", help="Ask about an embedded scene, given by number, instead of a file.")
     ] = None,
-    split: Annotated[str, typer.Option(metavar="PART", help="Which scenes: train, valid or test.")] = "test",
-    top: Annotated[int, typer.Option(metavar="N", help="Print this many answers, the most probable first.")] = 3,
+    split: Annotated[
+        str, typer.Option(metavar="PART", help="Part that --scene counts in: train, valid or test.")
+    ] = "test",
+    top: Annotated[int, typer.Option(metavar="N", help="Print the N most probable answers.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
     """Answer questions about a picture.
 
-    A line is a probability and an answer, separated by a tab; of several questions, the question comes first.
+    Each line is a probability and an answer, separated by a tab; with several questions, the question comes first.
 
     \b
     regard ask models/see picture.png "how many red circles are there?"
@@ -77,11 +80,11 @@ def _no_image(given: Sequence[str]) -> list[str]:
 
 
 def _from_stdin() -> Iterator[list[str]]:
-    """Yield questions as they come, a line each; empty lines ask nothing."""
+    """Yield questions from stdin as they arrive, one per line; empty lines are skipped."""
     from regard.decoding.line_reader import as_they_come
 
     if sys.stdin.isatty():
-        typer.echo("Type what to ask, a question a line; Ctrl-D ends.", err=True)
+        typer.echo("Type questions, one per line; Ctrl-D ends.", err=True)
     for lines in as_they_come(sys.stdin.buffer):
         questions = [text for text in lines.texts if text.strip()]
         if questions:
@@ -94,7 +97,7 @@ def _print(answered: "QuestionAnswer", first: str) -> None:
 
 
 def _print_json(answered: "Sequence[QuestionAnswer]") -> None:
-    """Print an object a line: one for each question."""
+    """Print a JSON object per line, one for each question."""
     for one in answered:
         answers = [{"answer": answer, "probability": round(probability, 6)} for answer, probability in one.best]
         print(json.dumps({"question": one.question, "answer": one.text, "answers": answers}, ensure_ascii=False))

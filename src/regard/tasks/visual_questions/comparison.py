@@ -1,4 +1,4 @@
-"""Comparing models that answer questions: how many answers are right, and where they look for a handful of them."""
+"""Score a question answerer for `regard compare`: accuracy, and the attention for a few example questions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Te
 
 
 def _answered(predictor: AnswerPredictor, pictures: Pictures, place: int) -> Example:
-    """Answer the first question about a picture."""
+    """Return the answer to the first question about a picture, as an example."""
     asked, name = pictures.questions(place)[:1], pictures.called(place)
     if not asked:
         return Example(name, "", None)

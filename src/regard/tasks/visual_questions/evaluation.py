@@ -1,4 +1,4 @@
-"""All there is to say about a model that answers questions and a source of pictures: by kind, and where it looked."""
+"""Evaluate a question answerer on pictures: accuracy by kind of question, and the pointing game."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,20 +18,20 @@ from regard.vision.questions.batch import Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import QuestionScores
 
 CHUNK = 256
-"""Pictures that are held at a time."""
+"""Pictures held in memory at a time."""
 AT_ONCE = 64
-"""Pictures whose questions are answered at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 PARTS = (("", None), (" familiar", False), (" held-out", True))
-"""Questions of combinations that training has seen, and of others."""
+"""Questions about combinations of attributes seen in training, and about others."""
 
 
 def evaluate_answers(
     predictor: AnswerPredictor, pictures: Pictures, *, batch_size: int | None = None, reading: Reading | None = None
 ) -> Report:
-    """Answer all questions about pictures: accuracy of all and of each kind, of combinations familiar and held out.
+    """Answer all questions about pictures and score accuracy: overall, by kind, by familiar and held-out combinations.
 
-    Of scenes it is also told whether the cell that was looked at most is one in which lies what decides the answer;
-    `reading` says whose looks count.
+    On scenes, also score the pointing game: whether the cell with the most attention contains an object that decides
+    the answer. `reading` selects layer and head.
     """
     pictures.require("questions")
     if not len(pictures):
@@ -66,7 +66,9 @@ def _scores(scores: QuestionScores, reading: Reading, chance: float) -> Iterator
                 name, some = f"{kind or 'accuracy'}{part}", bool(kind or part)
                 yield Score(name, 100 * share.value, how, share.whole, "questions", partial=some)
         if (hit := scores.hit(None, new)).whole:
-            how = f"attention's maximum on a cell of what decides the answer, {_whose(reading)}; chance {chance:.1f}"
+            how = (
+                f"maximum of the attention on an object that decides the answer, {_whose(reading)}; chance {chance:.1f}"
+            )
             yield Score(f"pointing{part}", 100 * hit.value, how, hit.whole, "questions", partial=bool(part))
     loss = scores.summary()["valid_loss"]
     yield Score("loss", loss, "mean negative log-likelihood", scores.count, "questions", best="low", rate=True)
@@ -74,7 +76,7 @@ def _scores(scores: QuestionScores, reading: Reading, chance: float) -> Iterator
 
 def _whose(reading: Reading) -> str:
     parts = (("layer", reading.layer), ("head", reading.head))
-    return ", ".join(f"{what} {place}" for what, place in parts if place is not None) or "mean of all looks"
+    return ", ".join(f"{what} {place}" for what, place in parts if place is not None) or "mean over layers and heads"
 
 
 def _batches(predictor: AnswerPredictor, pictures: Pictures, size: int) -> Iterator[QuestionBatch]:
@@ -89,7 +91,7 @@ def _batches(predictor: AnswerPredictor, pictures: Pictures, size: int) -> Itera
 
 
 def _asked(pictures: Pictures, index: int, grid: tuple[int, int]) -> list[Question]:
-    """Return what is asked about a picture, with the cells of what decides each answer where they are known."""
+    """Return the questions about a picture, with the cells of the objects that decide each answer, if known."""
     asked = pictures.questions(index)
     gold: Sequence[NDArray[Any] | None] = [None] * len(asked)
     if "objects" in pictures.has and grid[0] == grid[1]:

@@ -1,4 +1,4 @@
-"""A model that answers questions as one ONNX graph."""
+"""Export a question answerer as one ONNX graph."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,11 +28,11 @@ USAGE = Usage(
 
 
 class Answering(Whole):
-    """From a picture and a question to logits of answers, and where was looked."""
+    """Maps a picture and a question to the logits of answers, and attention weights."""
 
     about: ClassVar = {
         "logits": "of each answer",
-        "weights": "where it looked: tokens of the question (or one, for all), layers, heads, cells row by row",
+        "weights": "attention: tokens of the question (or one, for all), layers, heads, cells row by row",
     }
 
     def __init__(self, model: Answerer) -> None:
@@ -50,14 +50,14 @@ class Answering(Whole):
 
 
 def questions(model: ModelConfig, vocabulary: int) -> Source:
-    """Pictures, and one question about each."""
+    """Return the graph's inputs: pictures, and one question about each."""
     axes = (BATCH, QUESTION)
-    asked = Port("question", axes, torch.int64, "numbers of its words, the question's mark first")
+    asked = Port("question", axes, torch.int64, "ids of its words, the question token first")
     return Source((*pictures(model).ports, asked, Port("question_mask", axes, torch.bool, REAL)), vocabulary)
 
 
 def exportable(folder: Path, config: Config) -> Exportable:
-    """Return what the graph is made of, with the words of questions, and the answers in the order of the logits."""
+    """Return what to export, with the words of questions, and the answers in the order of the logits."""
     model, known, _ = open_model(folder, "cpu", BY_NAME["visual_questions"])
     beside: dict[str, Any] = {
         "words": list(known.words.words),

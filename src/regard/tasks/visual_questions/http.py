@@ -28,7 +28,7 @@ from regard.tasks.visual_questions.predictor import QuestionAnswer
 
 
 class Answer(BaseModel):
-    """What may be the answer."""
+    """An answer with its probability."""
 
     text: str
     probability: float
@@ -40,19 +40,19 @@ class Answers(BaseModel):
     model: str
     question: str
     answers: list[Answer]
-    grid: tuple[int, int] = Field(description="Rows and columns of the cells that are looked at.")
+    grid: tuple[int, int] = Field(description="Rows and columns of the cells that attention is over.")
     attention: dict[str, Any] | None = Field(None, description="weights[layer][head][word][cell], cells row by row")
     view: str | None = None
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
-    """Return what can be asked of models that answer questions."""
+    """Return the router of the question endpoint."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
     @routes.post("/ask", openapi_extra=BODY, response_model_exclude_none=True)
     async def ask(
         request: Request,
-        question: Annotated[str, Query(min_length=1, description="What to ask about the picture.")],
+        question: Annotated[str, Query(min_length=1, description="The question about the picture.")],
         model: Name = None,
         scene: SceneNumber = None,
         split: Split = "test",

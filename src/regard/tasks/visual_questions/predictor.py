@@ -1,4 +1,4 @@
-"""From pictures and questions to answers: a model and its words, ready to answer and to show where it looks."""
+"""Inference with a question answerer: from pictures and questions to answers, with the attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from regard.vision.questions.scoring import Answer, looked_at, predict
 from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 64
-"""Pictures whose questions are answered at once, unless it is said how many."""
+"""Default batch size, in pictures."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionAnswer:
-    """What was answered to one question."""
+    """The answer to one question."""
 
     question: str
     said: Answer
     words: tuple[str, ...]
-    """What looked, each at the image: the words of the question, its mark first, or the whole question as one."""
+    """The queries of the attention: the question token and the words, or the whole question as one."""
 
     @property
     def text(self) -> str:
@@ -50,9 +50,9 @@ class QuestionAnswer:
         return self.said.grid
 
     def trace(self) -> AttentionTrace:
-        """Return where was looked: a source token for each cell, row by row, a target token for each word that looked.
+        """Return the attention: a source token for each cell, row by row, a target token for each word of the question.
 
-        The last is the answer: where all words together looked.
+        The last target token is the answer, with the mean attention of all words.
         """
         assert self.said.weights is not None
         weights = self.said.weights  # T L H S
@@ -66,7 +66,7 @@ class QuestionAnswer:
 
 
 class AnswerPredictor:
-    """A model that answers questions, ready to be used."""
+    """A question answerer for inference."""
 
     task: ClassVar[str] = "visual_questions"
     """The name of its task."""
@@ -76,11 +76,11 @@ class AnswerPredictor:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> "AnswerPredictor":
-        """Read the folder of a model that answers questions."""
+        """Load the folder of a question answerer."""
         return cls(*open_model(Path(folder), device, BY_NAME["visual_questions"]))
 
     def see(self, batch: QuestionBatch, look: bool) -> Seen:
-        """Answer a batch of questions, and tell where was looked; the model is as its mode says."""
+        """Answer a batch of questions, with attention if `look`; the model's mode is left as it is."""
         here = batch.to(next(self.model.parameters()).device)
         return self.model.see(here.features, here.asking, here.mask, look)
 
@@ -93,9 +93,9 @@ class AnswerPredictor:
         look: bool = False,
         batch_size: int | None = None,
     ) -> list[list[QuestionAnswer]]:
-        """Answer the questions about each picture: a file, pixels h×w×C, or features of regions S×D.
+        """Answer the questions about each picture: files, pixels B×h×w×C or region features B×S×D.
 
-        A word that training never saw is refused. Without `look` there are no weights, which takes less time.
+        Raises an error for words that are not in the vocabulary. Without `look` there are no weights, which is faster.
         """
         assert self.config.model.image is not None
         pictures = as_read(pictures, self.config.model.image)
@@ -129,7 +129,7 @@ class AnswerPredictor:
 
 
 def peak(answered: QuestionAnswer) -> int:
-    """Return the cell that all words together looked at most, in all layers and heads."""
+    """Return the cell with the most attention, averaged over words, layers and heads."""
     assert answered.said.weights is not None
     weights = answered.said.weights[None]
     return int(looked_at(weights, weights.new_ones(weights.shape[:2]).bool()).argmax())

@@ -8,7 +8,7 @@ from regard.export.programs.graphs import Graph, read_export, shares
 from regard.export.programs.pixels import read_pictures
 
 ASK = 2
-"""The mark of a question."""
+"""The id of the question token, which comes first."""
 TOP = 3
 
 

@@ -1,4 +1,4 @@
-"""Answering questions about pictures: a picture and a question in, answers out."""
+"""Visual question answering: a picture and a question in, answers out."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,43 +29,43 @@ class VisualQuestions(PictureTask):
     does = "answers questions about pictures"
 
     def try_it(self, config: Config, folder: Path) -> str:
-        """Say how to ask."""
+        """Return a message with a command to ask a question."""
         return f'{super().try_it(config, folder)} "a question of yours"'
 
     def assemble(self, config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
-        """Make an image encoder and what answers over it."""
+        """Build an image encoder and a question answerer."""
         from regard.vision.questions.build import make_answerer
 
         return make_answerer(config, source_size, target_size)
 
     def draw(self, model: Any) -> None:
-        """Draw first weights as the model itself does."""
+        """Initialise the weights by the model's own method."""
         model.draw()
 
     def read_vocabulary(self, folder: Path) -> QuestionVocabulary:
-        """Read the words of questions, and the answers."""
+        """Load the words of questions, and the answers."""
         return QuestionVocabulary.load(folder)
 
     def sizes(self, vocabulary: QuestionVocabulary) -> tuple[int, int]:
-        """Return how many words and answers there are."""
+        """Return the numbers of words and of answers."""
         return len(vocabulary.words), len(vocabulary.answers)
 
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
     ) -> tuple[QuestionVocabulary, TrainingData]:
-        """Make vocabulary and caches in a model folder, or take those that are there."""
+        """Build vocabulary and caches in a model folder, or reuse those of a resumed run."""
         from regard.tasks.visual_questions.training import open_data
 
         return open_data(config, folder, sources, say)
 
     def load(self, folder: Path, device: str) -> Any:
-        """Open a model that is ready to be used."""
+        """Load a model folder for inference."""
         from regard.tasks.visual_questions.predictor import AnswerPredictor
 
         return AnswerPredictor.load(folder, device)
 
     def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
-        """Score answers by kind, and where the model looked."""
+        """Score answers by kind of question, and their attention."""
         from regard.tasks.visual_questions.evaluation import evaluate_answers
 
         return evaluate_answers(reader, pictures, batch_size=asked.batch_size, reading=asked.reading)
@@ -77,19 +77,19 @@ class VisualQuestions(PictureTask):
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
     def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
-        """Return `POST /api/…`."""
+        """Return the router of `POST /api/ask`."""
         from regard.tasks.visual_questions.http import routes
 
         return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
-        """Show where the model looks in a picture."""
+        """Show the attention over a picture."""
         from regard.tasks.visual_questions.attend import attend
 
         attend(folder, asked)
 
     def export(self, folder: Path, config: Config, out: Path) -> Any:
-        """Return what ONNX graphs are made of."""
+        """Return the model as one ONNX graph to export."""
         from regard.tasks.visual_questions.export import exportable
 
         return exportable(folder, config)

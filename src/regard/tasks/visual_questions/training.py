@@ -1,4 +1,4 @@
-"""What a model that answers questions learns from and is scored on: pictures on disk, and what is asked about them."""
+"""Training and validation data of a question answerer: cached pictures and questions, and the loss."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,15 +25,15 @@ from regard.vision.questions.batch import Names, Question, QuestionArrays, Quest
 from regard.vision.questions.scoring import question_loss, score_questions
 
 AT_ONCE = 64
-"""Pictures whose questions are answered at once in a validation."""
+"""Validation batch size, in pictures."""
 NO_NAMES = (
-    "training.guided needs to know where lies what words are names of, on a square grid of cells, and the training "
-    "corpus was laid out without: set training.guided=0, or start anew with scenes."
+    "training.guided needs the gold regions of the questions' words on a square grid of cells, and the cached training "
+    "data has none: set training.guided=0, or start a new run on scenes."
 )
 
 
 class AnswerObjective:
-    """The cross-entropy of answers, by a run's settings."""
+    """The cross-entropy of answers, with guided attention if set."""
 
     reads_with_host = False
 
@@ -41,14 +41,14 @@ class AnswerObjective:
         self._model, self._settings = model, settings
 
     def __call__(self, batch: QuestionBatch, ratio: float = 1.0) -> BatchLoss:
-        """Answer the questions of a batch."""
+        """Return the losses of a batch."""
         return self.write(batch, None)
 
     def read(self, batch: QuestionBatch) -> None:
-        """Read nothing ahead: all is done within `write`."""
+        """Do nothing: `write` runs the whole model."""
 
     def write(self, batch: QuestionBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
-        """Make the loss; how many answers are right is told beside it, as a part of one."""
+        """Return the loss; `beside` also has the number of correct answers, which becomes a share."""
         settings = self._settings
         guided = (settings.guided_layer, settings.guided_head) if settings.guided > 0 else None
         made = question_loss(self._model, batch, settings.label_smoothing, guided)
@@ -58,10 +58,10 @@ class AnswerObjective:
         return BatchLoss(total, made.total.detach(), beside, None)
 
     def settle(self, reached: list[torch.Tensor]) -> None:
-        """Have nothing to settle."""
+        """Do nothing: there are no reward baselines."""
 
     def check(self, batch: QuestionBatch) -> None:
-        """Refuse to guide looks where nobody knows where to, or there are none of the layer or head."""
+        """Raise a ConfigError for guided attention without gold regions, or for a missing layer or head."""
         settings = self._settings
         if not settings.guided > 0:
             return
@@ -75,11 +75,11 @@ class AnswerObjective:
 def open_data(
     config: Config, folder: Path, sources: PictureSources, say: Say
 ) -> tuple[QuestionVocabulary, TrainingData]:
-    """Make caches in a model folder, or take those that a resumed run made when it began."""
+    """Build caches in a model folder; a resumed run reuses those it built when it started."""
     train, known_by, words = _open_train(config, folder, sources, say)
     validate = None
     if sources.valid is None:
-        say("No validation corpus (data.valid): the last model will be the one to use.")
+        say("No validation corpus (data.valid): keeping the last model instead of the best.")
     else:
         valid, other = _cached(folder, "valid", sources.valid, words, None)
         validate, known_by = AnswerValidation(valid, words.kinds), f"{known_by} {other}"
@@ -90,9 +90,9 @@ def open_data(
 
 
 def draw_order(train: QuestionSet, batch_tokens: int, each: int, seed: int, epoch: int) -> list[Rows]:
-    """Return the batches of an epoch as numbers of questions: every picture once, and so many questions about each.
+    """Return the batches of an epoch as question numbers: every picture once, with `each` of its questions.
 
-    Only raw random bits are drawn, which NumPy keeps the same from release to release.
+    Only raw random bits are drawn, which NumPy keeps stable across releases.
     """
     asked = np.flatnonzero(train.asked.counts)
     order = BatchOrder(np.full(len(asked), PICTURE), np.ones(len(asked)), batch_tokens, seed).batches(epoch)
@@ -115,7 +115,7 @@ def _open_train(
             return *_cached(folder, "train", pictures, words, guided_grid(config)), words
     questions = questions_of(pictures)
     if not any(questions):
-        raise DataError(f"Nothing is asked about the pictures of {pictures.name}: there is nothing to learn from.")
+        raise DataError(f"{pictures.name} has no questions about its pictures: there is nothing to learn from.")
     words = sources.vocabulary or QuestionVocabulary.of(questions, questions_of(sources.valid) if sources.valid else ())
     if sources.vocabulary is not None:
         say(f"Taking weights, words and answers from {config.started_from}")
@@ -150,7 +150,7 @@ def _arrays(pictures: Pictures, words: QuestionVocabulary, grid: Grid | None) ->
 
 
 def asked_arrays(asked: QuestionArrays) -> Arrays:
-    """Write what is asked with as few bytes as will do."""
+    """Return the questions as arrays of small integer types."""
     small = {"tokens": np.int16, "answers": np.int32, "kinds": np.int16, "held_out": np.bool_, "starts": np.int32}
     return {name: getattr(asked, name).astype(small[name]) for name in QuestionArrays._fields}
 
@@ -166,13 +166,13 @@ def _opened(folder: Path, part: str) -> tuple[QuestionSet, str]:
 
 
 class AnswerValidation:
-    """Scores an answerer: the mean loss of a question, and how many in a hundred are answered rightly, by kind."""
+    """Scores a question answerer: mean loss per question, and accuracy in per cent, overall and by kind."""
 
     def __init__(self, questions: QuestionSet, kinds: tuple[str, ...]) -> None:
         self._questions, self._kinds = questions, kinds
 
     def __call__(self, model: Answerer, check: Callable[[], None]) -> dict[str, Any]:
-        """Score a model; `check` is called between batches, to be stopped by it."""
+        """Score a model; `check` is called between batches and may raise to stop."""
         device = next(model.parameters()).device
 
         def batches() -> Any:
