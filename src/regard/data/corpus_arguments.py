@@ -26,9 +26,10 @@ def corpus_parts(
 def training_parts(
     data: list[str] | None, source: str | None, target: str | None, alignment: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what was given to train on: one corpus, or several to be mixed as data.mixed has them.
+    """Return the training corpus as `(parts, mixed)`: the parts of one corpus, or several for `data.mixed`.
 
-    A file that is there is taken by its whole name where it is given alone, and in a mixture where its name has a *.
+    An existing file whose name has a comma or `*` is taken literally where it is given alone; in a mixture, so is one
+    with a `*`.
     """
     given = data or []
     if len(given) < 2 and not any("*" in one and not os.path.lexists(one) for one in given):
@@ -36,7 +37,7 @@ def training_parts(
         if given and "," in given[0] and not os.path.lexists(given[0]):
             parts = tuple(part.strip() for part in given[0].split(","))
         return parts, ()
-    corpus_parts(given[0], source, target, alignment=alignment)  # what does not go together is refused
+    corpus_parts(given[0], source, target, alignment=alignment)  # raises for options that exclude each other
     return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
 
 
@@ -47,4 +48,4 @@ def check_split(split: str | None, parts: Sequence[str]) -> None:
 
     embedded = len(parts) == 1 and parts[0].partition(":")[0] in corpora
     if split is not None and not embedded and not held_out(parts):
-        raise DataError(f"Leave out --split: {parts[0]} has no parts, as embedded corpora have.")
+        raise DataError(f"Leave out --split: only embedded corpora have parts, and {parts[0]} is none.")

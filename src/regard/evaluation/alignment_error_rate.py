@@ -70,12 +70,12 @@ def alignment_reading(
     reverse_model: object | None,
     symmetrise: str | None,
 ) -> Reading | None:
-    """Return how alignments are to be read off; None where nothing was said of it."""
+    """Return how to read alignments off the attention; None if no option says."""
     if symmetrise is not None and reverse_model is None:
-        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model, too.")
+        raise ConfigError("--symmetrise merges the alignments of two models: give --reverse-model as well.")
     if layer is None and head is None and not shift and not posterior and reverse_model is None:
         return None
-    _ = symmetrisations[symmetrise or MERGE]  # what is not there is refused before the work is done
+    _ = symmetrisations[symmetrise or MERGE]  # fail early on an unknown name
     return Reading(layer, head, shift, symmetrise or MERGE, posterior)
 
 
