@@ -53,7 +53,7 @@ def test_biases_start_at_zero_but_for_the_forget_gate():
         ),
         (
             {"attention": AttentionConfig(heads=4, pruned=("3.0",))},
-            "model.attention.pruned holds '3.0', but the last layer is 0, counted from 0.",
+            "model.attention.pruned contains '3.0', but the last layer is 0, counted from 0.",
         ),
         ({"encoder": EncoderConfig(norm="nonsense")}, "model.encoder.norm must be one of pre, post, got 'nonsense'."),
         (

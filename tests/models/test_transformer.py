@@ -413,11 +413,11 @@ def test_a_pruned_head_adds_nothing():
         ),
         (
             tiny(attention=replace(LOOK, pruned=("3.1",))),
-            "model.attention.pruned holds '3.1', but the last layer is 2, counted from 0.",
+            "model.attention.pruned contains '3.1', but the last layer is 2, counted from 0.",
         ),
         (
             tiny(self_attention=replace(LOOK, pruned=("3.1",))),
-            "model.self_attention.pruned holds '3.1', but the last layer is 2, counted from 0.",
+            "model.self_attention.pruned contains '3.1', but the last layer is 2, counted from 0.",
         ),
         (
             tiny(self_attention=replace(LOOK, focus="hard")),
