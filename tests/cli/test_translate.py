@@ -204,7 +204,7 @@ def test_several_models_write_together(regard, refused, trained, another):
     itself = regard("translate", trained, "--with", trained, "--with", trained, "--n-best", "2", stdin=b"the dog\n")
     assert itself.out == regard("translate", trained, "--n-best", "2", stdin=b"the dog\n").out
     assert refused("translate", trained, "--with", "nowhere") == (
-        "There is no model folder nowhere: train one with regard train … --out nowhere."
+        "There is no model folder nowhere: train a model with regard train … --out nowhere."
     )
 
 

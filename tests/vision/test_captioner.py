@@ -145,5 +145,5 @@ def test_what_is_no_captioner_is_refused():
     with pytest.raises(ConfigError) as caught:
         build_model(captioner(RESNET, "bahdanau"), W, W)
     assert str(caught.value) == (
-        "This model reads images (model.image), and here are texts alone: set model.image=none."
+        "This model reads images (model.image), but the data is text only: set model.image=none."
     )
