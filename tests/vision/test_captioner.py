@@ -140,7 +140,7 @@ def test_what_is_no_captioner_is_refused():
     with pytest.raises(ConfigError) as caught:
         build_captioner(captioner(RESNET, "bahdanau", encoder=EncoderConfig("recurrent")), W)
     assert str(caught.value) == (
-        "A captioner reads an image and no text, and model.encoder.kind is recurrent: set it to none."
+        "A captioner reads an image and no text, but model.encoder.kind is recurrent: set it to none."
     )
     with pytest.raises(ConfigError) as caught:
         build_model(captioner(RESNET, "bahdanau"), W, W)
