@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("content", "reason"), [
     ('{"format": "other"}', "Not an attention trace: 'format' is 'other', expected 'regard-trace-1'."),
     ("[1, 2]", "Not an attention trace: 'format' is None, expected 'regard-trace-1'."),
-    ('{"format": "regard-trace-1"}', "Not a whole attention trace: KeyError: 'source'."),
+    ('{"format": "regard-trace-1"}', "Not a complete attention trace: KeyError: 'source'."),
     ("{", "not a JSON file (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))."),
 ])  # fmt: skip
 def test_files_that_are_no_traces(tmp_path, content, reason):
