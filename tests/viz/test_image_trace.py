@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused():
         ImageTrace.of(picture(), ["a"], np.ones((1, 3)))
     with pytest.raises(DisplayError, match="There is no head 3: this model has 1, counted from 0"):
         over_grid().save("look.html", head=3)
-    with pytest.raises(DisplayError, match=r"Allowed are \.png, \.svg, \.pdf, \.html, \.json"):
+    with pytest.raises(DisplayError, match=r"Use one of \.png, \.svg, \.pdf, \.html, \.json"):
         over_grid().save("look.gif")
 
 

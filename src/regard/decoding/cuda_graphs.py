@@ -134,7 +134,7 @@ class Graphs:
         except RuntimeError as error:
             self._captures = False
             logger.warning(
-                "CUDA graph capture failed, so this search launches its kernels one by one, which is slower (%s).",
+                "Steps of this search cannot be recorded as a CUDA graph: kernels are launched one by one, slower (%s).",
                 str(error).strip().splitlines()[0],
             )
 
