@@ -134,7 +134,7 @@ class Graphs:
         except RuntimeError as error:
             self._captures = False
             logger.warning(
-                "Steps of this search cannot be recorded as a CUDA graph: kernels are launched one by one, slower (%s).",
+                "Steps of this search cannot be recorded as a CUDA graph: launching kernels one by one, slower (%s).",
                 str(error).strip().splitlines()[0],
             )
 

@@ -1,8 +1,8 @@
 // The Transformer's decoder, one step of all live hypotheses.
 //
 //     x = E y + position
-//     of each layer:   x += W_o look(x at the hypothesis's own past)
-//                      x += W_o look(x at the source)
+//     of each layer:   x += W_o attend(x, the hypothesis's own past)
+//                      x += W_o attend(x, the source)
 //                      x += W_2 f(W_1 x + b_1) + b_2
 //
 // with a norm before each part, and one at the end (pre), or after each sum (post). Keys and values of a step are
