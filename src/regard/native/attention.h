@@ -15,7 +15,7 @@ class Look {
     int heads = 1, groups = 1, key_width = 0, value_width = 0;
     float scale = 1.0f;
     std::vector<float> vector;  // v; empty if the score is an inner product
-    Linear queries;             // of all heads; empty if there is no projection
+    Linear queries;             // for all heads; empty if there is no projection
     Linear hidden;              // W_a
     Linear output;              // over all heads' contexts; empty if there is no projection
 

@@ -61,7 +61,7 @@ class Reading:
             summary.data_ptr(),
         )
         if not done:
-            raise MemoryError("There is no room to read so much at once: translate in smaller batches.")
+            raise MemoryError("Out of memory while encoding: translate in smaller batches.")
         encoded = Encoded(states, mask, summary)
         return encoded if self.has_summary else encoded._replace(summary=mean_state(encoded)[:, None])
 

@@ -51,17 +51,17 @@ def cache_folder() -> Path:
 def _load(asked: str | None, folder: str) -> Library:
     compiler = next((found for name in ([asked] if asked else COMPILERS) if (found := shutil.which(name))), None)
     if compiler is None:
-        return Library(None, f"no C++ compiler ({asked or ', '.join(COMPILERS)}): decoding takes longer")
+        return Library(None, f"no C++ compiler ({asked or ', '.join(COMPILERS)}): decoding is slower")
     path = Path(folder) / f"decoder-{_key(compiler)}.so"
     try:
         if not path.is_file():
             _compile(compiler, path)
         return Library(_declare(ctypes.CDLL(str(path))), f"compiled by {compiler}, in {path}")
     except OSError as error:
-        return Library(None, f"{error}: decoding takes longer")
+        return Library(None, f"{error}: decoding is slower")
     except subprocess.CalledProcessError as error:
         logger.debug("%s", error.stderr)
-        return Library(None, f"{compiler} cannot compile it (it needs C++20): decoding takes longer")
+        return Library(None, f"{compiler} cannot compile it (it needs C++20): decoding is slower")
 
 
 def _key(compiler: str) -> str:

@@ -114,7 +114,7 @@ class Plan:
         own = plain(attention)
         assert own.heads is not None
         if own.temperature != 1.0 or type(own.reach) is not Everywhere or own.heads.W_k is None:
-            raise UnknownError("self-attention that does not see all there is, or is cooled")
+            raise UnknownError("self-attention with a limited reach or a temperature")
         self.norm(around.norm)
         maps = (own.heads.W_q, own.heads.W_k, own.heads.W_v)
         self.linear([torch.cat([part.weight for part in maps])], [torch.cat([part.bias for part in maps])])
@@ -162,7 +162,7 @@ class EncoderPlan(Plan):
         self.number(len(layers))
         for layer in layers:
             if layer.self_attention.reach.causal:
-                raise UnknownError("an encoder that does not see what follows")
+                raise UnknownError("an encoder with causal or limited self-attention")
             self.look_at_itself(layer.around_look, layer.self_attention)
             self.network(layer.around_network, layer.feed_forward)
         if encoder.norm is not None:

@@ -124,7 +124,7 @@ def heat_colours(opacity: float = OPACITY) -> _Numbers:
 
 
 def key_colours(image: _Bytes, count: int = 256) -> _Bytes:
-    """Return the scale as it looks over this image: over a grey of the image's mean brightness."""
+    """Return the colour scale as drawn over this image: over a grey of the image's mean brightness."""
     mean = np.full((1, count, 3), float(pixels_of(image).mean()), np.float32).astype(np.uint8)
     return overlaid(mean, np.linspace(0, 1, count, dtype=np.float32)[None])
 
