@@ -18,7 +18,7 @@ class DataConfig:
     held_out: int = 0
     """Sources of the training corpus to hold out for validation, at most a fifth of the distinct ones; 0 for none."""
     mixed: tuple[str, ...] = ()
-    """Several training corpora instead of one, each CORPUS or CORPUS*WEIGHT: its weight in the mixture."""
+    """Several training corpora instead of one, each CORPUS or CORPUS*WEIGHT: how many times an epoch has each pair."""
     tagged: tuple[str, ...] = ()
     """Several training corpora instead of one, each TAG=CORPUS (de=train.en,train.de): the tag chooses the output."""
     valid_tagged: tuple[str, ...] = ()
@@ -313,7 +313,7 @@ class TrainingConfig:
     teacher_forcing: float = 1.0
     """Final probability that the decoder reads the right previous token, not its own: below 1, scheduled sampling."""
     teacher_forcing_schedule: str = "constant"
-    """How it falls from 1 over the planned steps (constant: it does not): regard list forcings."""
+    """How it falls from 1 over the planned steps (constant: final value from the start): regard list forcings."""
     r_drop: float = 0.0
     """Weight of the divergence between two passes with different dropout, about 1 to 5 (doubles the work)."""
     coverage_loss: float = 0.0

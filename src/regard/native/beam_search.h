@@ -113,7 +113,7 @@ class Sentence {
 
     int length() const { return steps; }
 
-    // List the live hypotheses for the next step, with room for their attention weights.
+    // Memory for the attention weights of the hypothesis in this slot, written in the next step.
     float* room_to_look(int slot) {
         if (slot == 0) looks.emplace_back(new float[std::max<size_t>(1, live.size() * per_look)]);
         return per_look ? looks.back().get() + slot * per_look : nullptr;
