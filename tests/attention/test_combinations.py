@@ -25,15 +25,16 @@ def test_numbers_that_count_something(number, value):
 
 def test_a_head_width_below_zero():
     assert refusal(heads=4, head_width=-6) == (
-        "model.attention.head_width must be at least 1, or 0 for the query's width over the number of heads, got -6."
+        "model.attention.head_width must be at least 1, or 0 for the query width divided by the number of heads, got "
+        "-6."
     )
 
 
 @pytest.mark.parametrize("groups", [3, -1])
 def test_groups_that_do_not_divide_the_heads(groups):
     assert refusal(heads=4, groups=groups) == (
-        f"model.attention.groups is {groups}, which does not divide the 4 heads: each group of keys serves as many "
-        "heads as the others."
+        f"model.attention.groups is {groups}, which does not divide the 4 heads: every group must serve the same "
+        "number of heads."
     )
 
 
@@ -56,66 +57,66 @@ def test_a_temperature_that_is_none(temperature):
 @pytest.mark.parametrize("reach", [name for name in reaches if not reaches[name].of_itself])
 def test_a_reach_that_finds_a_place_in_another_sequence(reach):
     assert refusal(itself=True, reach=reach) == (
-        f"model.self_attention.reach={reach} finds a place in another sequence, and a sequence that looks at itself "
-        "has its own places: take window, dilated, strided or chunked."
+        f"model.self_attention.reach={reach} centres a window in another sequence, so self-attention cannot use it: "
+        "use window, dilated, strided or chunked."
     )
 
 
 @pytest.mark.parametrize("reach", [name for name in reaches if not reaches[name].of_another])
 def test_a_reach_that_goes_by_distance(reach):
     assert refusal(reach=reach) == (
-        f"model.attention.reach={reach} goes by the distance between two places of one sequence, and the decoder looks "
-        "at another one, the source: take global, local-m or local-p."
+        f"model.attention.reach={reach} goes by the distance between two positions of one sequence, but the decoder "
+        "attends to another one, the source: use global, local-m or local-p."
     )
 
 
 def test_a_score_of_places_where_a_sequence_looks_at_itself():
     assert refusal(itself=True, score="location") == (
-        "model.self_attention.score=location has a weight for each place of the source, whatever stands there; a "
-        "sequence that grows while it looks at itself has no such places: take another score."
+        "model.self_attention.score=location learns a weight for each source position, whatever token is there, so "
+        "self-attention cannot use it: use another score."
     )
 
 
 def test_a_focus_that_moves_on_where_a_sequence_looks_at_itself():
     assert [name for name in focuses if focuses[name].goes_on] == ["monotonic"]
     assert refusal(itself=True, focus="monotonic") == (
-        "model.self_attention.focus=monotonic moves on through a source from where it looked last; a sequence that "
-        "looks at itself grows under it: take softmax, sparsemax, entmax or gumbel."
+        "model.self_attention.focus=monotonic moves through a source of fixed length, so self-attention, whose "
+        "sequence grows, cannot use it: use softmax, sparsemax, entmax or gumbel."
     )
 
 
 @pytest.mark.parametrize("reach", ["local-m", "local-p"])
 def test_a_focus_that_moves_on_with_a_reach_that_moves_too(reach):
     assert refusal(focus="monotonic", reach=reach) == (
-        f"model.attention.focus=monotonic decides itself how far to move, and model.attention.reach={reach} would "
-        "decide it too: take model.attention.reach=global."
+        f"model.attention.focus=monotonic and model.attention.reach={reach} both decide where to attend: use "
+        "model.attention.reach=global."
     )
 
 
 def test_coverage_where_a_sequence_looks_at_itself():
     assert refusal(itself=True, coverage="see2017") == (
-        "model.self_attention.coverage counts how often each place of a source was looked at; a sequence that looks at "
-        "itself sees new places at every step: set it to none."
+        "model.self_attention.coverage counts how often each source position was attended to, so self-attention, which "
+        "gets new positions at every step, cannot use it: set it to none."
     )
 
 
 def test_positions_that_need_an_inner_product():
     assert refusal(itself=True, position="rotary", score="additive") == (
-        "model.positions=rotary changes the inner product of query and key, and model.self_attention.score=additive is "
-        "none: take one of dot, cosine, general, scaled-dot, or model.positions=alibi."
+        "model.positions=rotary changes the inner product of query and key, but model.self_attention.score=additive is "
+        "not one: use one of dot, cosine, general, scaled-dot, or model.positions=alibi."
     )
 
 
 @pytest.mark.parametrize("text", ["3", "a.b", "1.", ".1", "-1.0", "0.0.0"])
 def test_pruned_heads_that_are_not_written_as_such(text):
     assert refusal(heads=4, pruned=(text,)) == (
-        f"model.attention.pruned holds '{text}': write LAYER.HEAD, both counted from 0, such as 2.5."
+        f"model.attention.pruned contains '{text}': write LAYER.HEAD, both counted from 0, such as 2.5."
     )
 
 
 def test_a_pruned_head_that_there_is_not():
     assert refusal(heads=4, pruned=("0.1", "9.4")) == (
-        "model.attention.pruned holds '9.4', but there are 4 heads, counted from 0."
+        "model.attention.pruned contains '9.4', but there are 4 heads, counted from 0."
     )
 
 

@@ -559,8 +559,8 @@ def test_gradients_of_gradients_are_refused(device):
     with pytest.raises(RegardError) as caught:
         torch.autograd.grad(fused.additive_scores(*given).sum(), given, create_graph=True)
     assert str(caught.value) == (
-        "The fused additive attention has no second derivative, and a backward pass with create_graph=True asks for "
-        "one: compute in float64, which takes the plain version."
+        "The fused additive attention has no second derivative, as create_graph=True needs: compute in float64, which "
+        "uses the plain version."
     )
 
 

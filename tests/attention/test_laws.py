@@ -148,7 +148,7 @@ def test_exactly_what_has_no_meaning_is_refused():
         if not meaningless(sight, score, reach, focus):
             build_attention(config, 2, 2, **SIGHTS[sight])
             continue
-        with pytest.raises(ConfigError, match=r"^model\.(self_)?attention\.(score|reach|focus)=.*: take "):
+        with pytest.raises(ConfigError, match=r"^model\.(self_)?attention\.(score|reach|focus)=.*: use "):
             build_attention(config, 2, 2, **SIGHTS[sight])
 
 

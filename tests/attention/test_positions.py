@@ -364,8 +364,8 @@ def test_a_score_that_is_no_inner_product_is_refused(name):
     with pytest.raises(ConfigError) as caught:
         made(name, score="additive")
     assert str(caught.value).startswith(
-        f"model.positions={name} changes the inner product of query and key, and model.self_attention.score=additive "
-        "is none: take one of "
+        f"model.positions={name} changes the inner product of query and key, but model.self_attention.score=additive "
+        "is not one: use one of "
     )
     assert str(caught.value).endswith(", or model.positions=alibi.")
 
@@ -374,8 +374,8 @@ def test_rotary_refuses_half_a_pair():
     with pytest.raises(ConfigError) as caught:
         made("rotary", head_width=5)
     assert str(caught.value) == (
-        "Rotary positions turn pairs of units, and a head has 5 of them: set model.self_attention.head_width to an "
-        "even number."
+        "Rotary positions rotate pairs of units, so the width of a head must be even, got 5: set "
+        "model.self_attention.head_width to an even number."
     )
 
 
@@ -383,7 +383,7 @@ def test_sinusoidal_refuses_half_a_pair():
     with pytest.raises(ConfigError) as caught:
         positions["sinusoidal"](PositionSizes(7))
     assert str(caught.value) == (
-        "Sinusoidal positions need an even width, got 7: change model.embedding, or take model.positions=learned."
+        "Sinusoidal positions need an even width, got 7: change model.embedding, or set model.positions=learned."
     )
 
 

@@ -674,8 +674,8 @@ def test_a_sequence_has_no_other_to_find_a_place_in(name):
     with pytest.raises(ConfigError) as caught:
         build_attention(AttentionConfig("dot", name), D, D, itself=True)
     assert str(caught.value) == (
-        f"model.self_attention.reach={name} finds a place in another sequence, and a sequence that looks at itself has "
-        "its own places: take window, dilated, strided or chunked."
+        f"model.self_attention.reach={name} centres a window in another sequence, so self-attention cannot use it: use "
+        "window, dilated, strided or chunked."
     )
 
 
@@ -684,8 +684,8 @@ def test_there_is_no_distance_to_another_sequence(name):
     with pytest.raises(ConfigError) as caught:
         build_attention(AttentionConfig("dot", name), D, D)
     assert str(caught.value) == (
-        f"model.attention.reach={name} goes by the distance between two places of one sequence, and the decoder looks "
-        "at another one, the source: take global, local-m or local-p."
+        f"model.attention.reach={name} goes by the distance between two positions of one sequence, but the decoder "
+        "attends to another one, the source: use global, local-m or local-p."
     )
 
 

@@ -150,8 +150,8 @@ def test_location_refuses_a_source_longer_than_its_places():
     with pytest.raises(ModelError) as caught:
         look.remember(torch.randn(B, S + 1, D), torch.ones(B, S + 1, dtype=torch.bool))
     assert str(caught.value) == (
-        "model.attention.score=location has weights for 5 places, and a source has 6 tokens: train with "
-        "model.attention.longest=6 or more, or give shorter sources."
+        "model.attention.score=location has weights for 5 positions, but a source has 6 tokens: train with "
+        "model.attention.longest=6 or more, or use shorter sources."
     )
 
 
@@ -172,8 +172,8 @@ def test_dot_and_cosine_refuse_two_widths(name, subject):
     with pytest.raises(ConfigError) as caught:
         build_attention(AttentionConfig(name), Q, D)
     assert str(caught.value) == (
-        f"The {subject} decoder and encoder states of one width, got 7 and 11: set model.decoder.width to the "
-        "encoder's (twice model.encoder.width if it is bidirectional), or take model.attention.score=general or "
+        f"The {subject} decoder and encoder states of the same width, got 7 and 11: set model.decoder.width to the "
+        "encoder's (twice model.encoder.width if it is bidirectional), or set model.attention.score=general or "
         "model.attention.project=true."
     )
 

@@ -46,7 +46,7 @@ def folder(name):
 
 
 DAMAGES = {
-    "everything": (shutil.rmtree, "There is no model folder {model}: train one with regard train … --out {model}."),
+    "everything": (shutil.rmtree, "There is no model folder {model}: train a model with regard train … --out {model}."),
     "no settings": (remove("config.toml"), "{model} is not a model folder: it has no config.toml."),
     "settings in a folder": (folder("config.toml"), "{model} is not a model folder: it has no config.toml."),
     "broken settings": (
@@ -55,7 +55,7 @@ DAMAGES = {
     ),
     "empty settings": (
         truncate("config.toml", 0),
-        "{model}/config.toml is empty. Copy the model folder again, or train anew.",
+        "{model}/config.toml is empty. Copy the model folder again, or train the model again.",
     ),
     "settings of a later release": (
         replace("dropout =", "droppout ="),
@@ -110,7 +110,7 @@ def test_a_damaged_folder_is_told_in_one_message(regard, refused, model, corpus,
 
 def test_not_a_folder_at_all(refused, here):
     (here / "file").write_text("mine")
-    said = "file is a file, not a model folder: give a folder that regard train --out has made."
+    said = "file is a file, not a model folder: give a folder made by regard train --out."
     assert refused("attend", "file", "a text") == said
     said = "file is a file: give a model folder, and the texts on stdin (regard translate MODEL < file)."
     assert refused("translate", "file") == said

@@ -179,7 +179,7 @@ def told_mask(thing):
 def test_masks_are_not_had_from_a_detector_of_boxes(commanded, refused, tmp_path):
     trained(commanded, tmp_path / "m", "carion2020-small", "--set", "model.detection.mask_channels=0")
     assert refused("detect", tmp_path / "m", "--scene", "1", "--masks", tmp_path / "masks") == (
-        "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
+        "This detector finds boxes but no masks: train one with model.detection.mask_channels above 0."
     )
     assert not (tmp_path / "masks").exists()
 

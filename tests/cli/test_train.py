@@ -207,7 +207,7 @@ def test_overwriting_replaces_the_run(regard, model, corpus, trained, tiny):
         (("--from", "m", "--resume"), "--from starts a new run and --resume goes on with one: give one of them."),
         (
             ("--data", "dates", "--from", "m"),
-            "There is no model folder m: train one with regard train … --out m.",
+            "There is no model folder m: train a model with regard train … --out m.",
         ),
         (
             ("--data", "dates", "--alignment", "a"),

@@ -102,12 +102,12 @@ def test_a_budget_of_the_command_line_goes_before_that_of_a_variant():
     [
         ("dta = 1", "Unknown key 'dta'. Did you mean 'data'? There are: baseline, data, epochs, minutes, mixed, "
                     "seeds, sentences, set, steps, tagged, test, test_tagged, valid, valid_tagged, variant."),
-        ("steps = 'many'", "steps wants a whole number, got 'many'."),
-        ("seeds = [1.5]", "seeds wants a whole number, got 1.5."),
+        ("steps = 'many'", "steps must be a whole number, got 'many'."),
+        ("seeds = [1.5]", "seeds must be a whole number, got 1.5."),
         ("variant = 3", "variants are written as [[variant]], one for each."),
         ("[[variant]]\npreste = 'x'", "variant 1: Unknown key 'preste'. Did you mean 'preset'? There are: config, "
                                       "name, preset, set."),
-        ("[[variant]]\nname = 3", "variant 1: name wants a text, got 3."),
+        ("[[variant]]\nname = 3", "variant 1: name must be a text, got 3."),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused(tmp_path, text, message):
@@ -161,7 +161,7 @@ def test_presets_are_read_from_a_list():
         Entry("cho2014-small", "cho2014-small"),
         Entry("luong2015-small", "luong2015-small"),
     ]
-    message = "--presets wants names separated by commas, got 'cho2014-small,'."
+    message = "--presets must be names separated by commas, got 'cho2014-small,'."
     assert refusal(ConfigError, lambda: list(presets_in("cho2014-small,"))) == message
 
 

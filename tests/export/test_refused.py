@@ -20,7 +20,7 @@ def refused(error, call, *args, **settings):
 
 
 def test_what_is_no_model_folder(export, tmp_path):
-    there = f"There is no model folder {tmp_path / 'm'}: train one with regard train … --out {tmp_path / 'm'}."
+    there = f"There is no model folder {tmp_path / 'm'}: train a model with regard train … --out {tmp_path / 'm'}."
     assert refused(ModelError, export, tmp_path / "m", tmp_path / "out") == there
     assert (
         refused(ModelError, export, tmp_path, tmp_path / "out")

@@ -44,8 +44,8 @@ def test_biases_start_at_zero_but_for_the_forget_gate():
     [
         (
             {"positions": "rotary"},
-            "model.positions=rotary acts where a sequence looks at itself, and nothing in this model does: set it to "
-            "none, or take learned or sinusoidal, which are added to embeddings.",
+            "model.positions=rotary acts in self-attention, and this model has none: set it to none, or use learned "
+            "or sinusoidal, which are added to embeddings.",
         ),
         (
             {"self_attention": AttentionConfig("nonsense")},
@@ -53,7 +53,7 @@ def test_biases_start_at_zero_but_for_the_forget_gate():
         ),
         (
             {"attention": AttentionConfig(heads=4, pruned=("3.0",))},
-            "model.attention.pruned holds '3.0', but the last layer is 0, counted from 0.",
+            "model.attention.pruned contains '3.0', but the last layer is 0, counted from 0.",
         ),
         ({"encoder": EncoderConfig(norm="nonsense")}, "model.encoder.norm must be one of pre, post, got 'nonsense'."),
         (
@@ -62,8 +62,8 @@ def test_biases_start_at_zero_but_for_the_forget_gate():
         ),
         (
             {"encoder": EncoderConfig("lstmn"), "self_attention": AttentionConfig("additive", focus="hard")},
-            "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks of "
-            "an encoder at its own source belong to none: take gumbel, which learns through what it draws.",
+            "model.self_attention.focus=hard gets its reward from the target token that follows each step, and the "
+            "steps of an encoder's self-attention have none: use gumbel, which has a gradient of its own.",
         ),
     ],
 )

@@ -36,11 +36,13 @@ TRANSFORMER = "transformer"
 RECURRENT = [kind for kind in decoders if kind != TRANSFORMER]
 HEADS = AttentionConfig("scaled-dot", heads=2, project=True)
 REFUSALS = (
-    "A transformer decoder knows of the source only what it looks at",
-    "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it saw",
-    "The looking-back decoder looks after its step, and with model.decoder.readout=none nothing would read what it saw",
+    "A transformer decoder reads the source only by attention",
     *(
-        f"The {kind} decoder reads something of a source at every step, and model.encoder.kind=none has none"
+        f"The {kind} decoder attends after its recurrent step, so with model.decoder.readout=none nothing would use"
+        for kind in ("luong", "looking-back")
+    ),
+    *(
+        f"The {kind} decoder reads from a source at every step, but model.encoder.kind=none has no source"
         for kind in ("bahdanau", "conditional", "gnmt", "xu")
     ),
 )
@@ -615,8 +617,8 @@ def test_reversed_states_are_in_source_order():
         ({"dropout": 1.0}, "model.dropout must be at least 0 and below 1, got 1.0."),
         (
             {"decoder": DecoderConfig("luong", readout="none")},
-            "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
-            "saw: take model.decoder.readout=tanh, or model.attention=none.",
+            "The luong decoder attends after its recurrent step, so with model.decoder.readout=none nothing would use "
+            "the context: set model.decoder.readout=tanh, or model.attention=none.",
         ),
         ({"embedding": 0}, "model.embedding must be at least 1, got 0."),
         (

@@ -286,17 +286,16 @@ def test_an_ensemble_of_one_kind_and_another_averages_probabilities():
 REFUSED = {
     "no attention": (
         {"attention": None},
-        "model.copy copies what the decoder looks at, and model.attention is none: give it attention, or set "
-        "model.copy=false.",
+        "model.copy copies the tokens that the decoder attends to, but model.attention is none: give it attention, or "
+        "set model.copy=false.",
     ),
     "language model": (
         {"attention": None, "encoder": EncoderConfig("none")},
-        "model.copy copies tokens of a source, and a language model (model.encoder.kind=none) reads none: leave it "
-        "out.",
+        "model.copy copies tokens of a source, but a language model (model.encoder.kind=none) has none: leave it out.",
     ),
     "images": (
         {"image": ImageConfig()},
-        "model.copy copies tokens of a source text, and this model reads images (model.image): leave it out.",
+        "model.copy copies tokens of a source text, but this model reads images (model.image): leave it out.",
     ),
 }
 

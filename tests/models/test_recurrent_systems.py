@@ -586,17 +586,17 @@ def test_small_siblings_keep_what_their_papers_are_about():
         ),
         (
             {"decoder": DecoderConfig(output_dropout=-0.5)},
-            "model.decoder.output_dropout must be at least 0 and below 1, or -1 for that of model.dropout, got -0.5.",
+            "model.decoder.output_dropout must be at least 0 and below 1, or -1 to use model.dropout, got -0.5.",
         ),
         (
             {"encoder": EncoderConfig("none"), "attention": None, "decoder": DecoderConfig("gnmt")},
-            "The gnmt decoder reads something of a source at every step, and model.encoder.kind=none has none: take "
+            "The gnmt decoder reads from a source at every step, but model.encoder.kind=none has no source: set "
             "model.decoder.kind=luong, looking-back, lstmn or transformer.",
         ),
         (
             {"decoder": DecoderConfig("looking-back", readout="none")},
-            "The looking-back decoder looks after its step, and with model.decoder.readout=none nothing would read "
-            "what it saw: take model.decoder.readout=tanh.",
+            "The looking-back decoder attends after its recurrent step, so with model.decoder.readout=none nothing "
+            "would use the context: set model.decoder.readout=tanh.",
         ),
     ],
 )

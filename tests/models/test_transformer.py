@@ -398,31 +398,31 @@ def test_a_pruned_head_adds_nothing():
         ),
         (
             tiny(decoder=DecoderConfig("transformer", width=26)),
-            "model.decoder.width is 26 and model.embedding is 22: a transformer adds to its embeddings what its layers "
-            "find, so set both to the same.",
+            "model.decoder.width is 26 and model.embedding is 22: a transformer adds the outputs of its layers to its "
+            "embeddings, so set both to the same.",
         ),
         (
             tiny(attention=None),
-            "A transformer decoder knows of the source only what it looks at, and model.attention is none: give it "
-            "attention, or take model.encoder.kind=none for a language model.",
+            "A transformer decoder reads the source only by attention, but model.attention is none: give it "
+            "attention, or set model.encoder.kind=none for a language model.",
         ),
         (
             tiny(encoder=EncoderConfig(width=13), attention=AttentionConfig("general")),
-            "model.attention has no projections, so what it sees is as wide as the encoder's states, 26, and cannot be "
-            "added to what a transformer of width 22 computes: set model.attention.project=true.",
+            "model.attention has no projections, so its context is as wide as the encoder's states, 26, and cannot be "
+            "added to the states of a transformer of width 22: set model.attention.project=true.",
         ),
         (
             tiny(attention=replace(LOOK, pruned=("3.1",))),
-            "model.attention.pruned holds '3.1', but the last layer is 2, counted from 0.",
+            "model.attention.pruned contains '3.1', but the last layer is 2, counted from 0.",
         ),
         (
             tiny(self_attention=replace(LOOK, pruned=("3.1",))),
-            "model.self_attention.pruned holds '3.1', but the last layer is 2, counted from 0.",
+            "model.self_attention.pruned contains '3.1', but the last layer is 2, counted from 0.",
         ),
         (
             tiny(self_attention=replace(LOOK, focus="hard")),
-            "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks of "
-            "an encoder at its own source belong to none: take gumbel, which learns through what it draws.",
+            "model.self_attention.focus=hard gets its reward from the target token that follows each step, and the "
+            "steps of an encoder's self-attention have none: use gumbel, which has a gradient of its own.",
         ),
         (
             tiny(self_attention=replace(LOOK, heads=3)),

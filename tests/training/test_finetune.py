@@ -164,7 +164,7 @@ def test_tags_that_the_model_does_not_know(tmp_path, material, config):
 def test_folders_that_cannot_be_started_from(tmp_path, material, config):
     missing = tmp_path / "missing"
     assert refusal(ModelError, config, tmp_path / "new", start_from=missing) == (
-        f"There is no model folder {missing}: train one with regard train … --out {missing}."
+        f"There is no model folder {missing}: train a model with regard train … --out {missing}."
     )
     old = shutil.copytree(material / "old", tmp_path / "old")
     content = (old / WEIGHTS).read_bytes()

@@ -324,10 +324,14 @@ def test_blocks_have_as_many_weights_as_their_equations():
 @pytest.mark.parametrize(
     ("name", "sizes", "message"),
     [
-        ("squeeze-excitation", {"reduction": 5}, "model.image.reduction is 5, which does not divide the 12 channels "
-         "that are to be gated: change it, or model.image.width."),
-        ("squeeze-excitation", {"reduction": 0}, "model.image.reduction is 0, which does not divide the 12 channels "
-         "that are to be gated: change it, or model.image.width."),
+        ("squeeze-excitation", {"reduction": 5}, (
+            "model.image.reduction is 5, which does not divide the 12 channels to be gated: change it, or "
+            "model.image.width."
+        )),
+        ("squeeze-excitation", {"reduction": 0}, (
+            "model.image.reduction is 0, which does not divide the 12 channels to be gated: change it, or "
+            "model.image.width."
+        )),
         ("soft-mask", {"depth": 0}, "model.image.depth must be at least 1, got 0."),
         ("soft-mask", {"trunk": -1}, "model.image.trunk must be at least 0, got -1."),
     ],

@@ -140,10 +140,10 @@ def test_what_is_no_captioner_is_refused():
     with pytest.raises(ConfigError) as caught:
         build_captioner(captioner(RESNET, "bahdanau", encoder=EncoderConfig("recurrent")), W)
     assert str(caught.value) == (
-        "A captioner reads an image and no text, and model.encoder.kind is recurrent: set it to none."
+        "A captioner reads an image and no text, but model.encoder.kind is recurrent: set it to none."
     )
     with pytest.raises(ConfigError) as caught:
         build_model(captioner(RESNET, "bahdanau"), W, W)
     assert str(caught.value) == (
-        "This model reads images (model.image), and here are texts alone: set model.image=none."
+        "This model reads images (model.image), but the data is text only: set model.image=none."
     )

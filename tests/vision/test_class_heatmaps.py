@@ -50,5 +50,5 @@ def test_a_classifier_is_explained_by_what_it_is_made_of(image, methods, tmp_pat
 
 
 def test_what_neither_method_can_explain_is_refused():
-    with pytest.raises(ModelError, match="There is nothing to explain this classifier by"):
+    with pytest.raises(ModelError, match="This classifier has nothing to explain it by"):
         heat_maps(classifier(replace(VIT, layers=0)), IMAGE)

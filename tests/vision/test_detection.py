@@ -159,7 +159,7 @@ def test_a_hundred_are_matched_as_one_by_one_and_as_scipy_does():
 
 def test_more_objects_than_queries_are_refused():
     wanted = (
-        "There are 3 objects in an image, and 2 object queries can find 2 at most: train with "
+        "There are 3 objects in an image, but 2 object queries can find 2 at most: train with "
         "model.detection.queries=3 or more, or leave objects out."
     )
     gold = Gold(np.zeros((4, 4, 3), np.uint8), np.zeros(3, np.int64), np.zeros((3, 4), np.int64))
@@ -394,16 +394,16 @@ def test_what_cannot_be_built_says_why():
     assert "reads images" in refusal(ConfigError, build(image=ImageConfig("regions", width=D)))
     assert "takes any" in refusal(ConfigError, build(attention=replace(HEADS, focus="sparsemax")))
     assert refusal(ConfigError, build(attention=replace(HEADS, temperature=0.5, groups=1))) == (
-        "model.detection.kind=anchors does not read model.attention.temperature, model.attention.groups: leave that at "
-        "its default, or take model.detection.kind=learned, which reads all but coverage and values."
+        "model.detection.kind=anchors does not use model.attention.temperature, model.attention.groups: leave that at "
+        "its default, or set model.detection.kind=learned, which uses all but coverage and values."
     )
     unread = {"learn_temperature": True, "head_width": 4, "values": True, "coverage": "see2017", "pruned": ("0.0",)}
     for name, value in unread.items():
-        assert f"does not read model.attention.{name}: " in refusal(
+        assert f"does not use model.attention.{name}: " in refusal(
             ConfigError, build(attention=replace(HEADS, **{name: value}))
         )
     learned = replace(DETECTION, kind="learned")
-    assert "look all at once" in refusal(ConfigError, build(learned, attention=replace(HEADS, coverage="see2017")))
+    assert "attend all at once" in refusal(ConfigError, build(learned, attention=replace(HEADS, coverage="see2017")))
     build(learned, attention=replace(HEADS, focus="sparsemax"))()
     unmasked = build(replace(DETECTION, mask_channels=0))()
     pictures, none = drawn(1, 3, 12, 12).float(), torch.zeros(1, dtype=torch.long)

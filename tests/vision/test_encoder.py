@@ -334,34 +334,48 @@ def test_a_classifier_over_regions_reads_a_mask():
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (None, "model.image is none, so there is nothing to read images with: set model.image.kind."),
+        (None, "model.image is none, so this model cannot read images: set model.image.kind."),
         (replace(RESNET, kind="renset"), "No stem named 'renset'. Did you mean 'resnet'? (regard list stems shows "
          "all)"),
-        (replace(RESNET, width=22), "model.image.width is 22, and each of 3 stages (model.image.stages) has half the "
-         "channels of the next: take a multiple of 4, 8 at least."),
-        (replace(RESNET, width=4), "model.image.width is 4, and each of 3 stages (model.image.stages) has half the "
-         "channels of the next: take a multiple of 4, 8 at least."),
+        (replace(RESNET, width=22), (
+            "model.image.width is 22, but each of 3 stages (model.image.stages) has half the channels of the next: "
+            "use a multiple of 4, at least 8."
+        )),
+        (replace(RESNET, width=4), (
+            "model.image.width is 4, but each of 3 stages (model.image.stages) has half the channels of the next: "
+            "use a multiple of 4, at least 8."
+        )),
         (replace(RESNET, units=0), "model.image.units must be at least 1, got 0."),
         (replace(RESNET, channels=0), "model.image.channels must be at least 1, got 0."),
         (replace(RESNET, size=0), "model.image.size must be at least 1, got 0."),
         (replace(RESNET, layers=-1), "model.image.layers must be at least 0, got -1."),
         (replace(RESNET, block="se"), "No block of attention named 'se'. (regard list blocks shows all)"),
-        (replace(RESNET, where=("2",)), "model.image.where says where a block stands, and model.image.block is none: "
-         "name one (regard list blocks shows all), or leave it out."),
-        (replace(RESNET, block="soft-mask", where=("4",)), "model.image.where holds '4': the stages are 1 to 3 "
-         "(model.image.stages)."),
+        (replace(RESNET, where=("2",)), (
+            "model.image.where says where a block goes, but model.image.block is none: name one (regard list blocks "
+            "shows all), or leave it out."
+        )),
+        (
+            replace(RESNET, block="soft-mask", where=("4",)),
+            "model.image.where contains '4': the stages are 1 to 3 (model.image.stages).",
+        ),
         (replace(RESNET, positions="rotary"), "No grid position named 'rotary'. (regard list grids shows all)"),
         (replace(RESNET, pooling="max"), "model.image.pooling must be one of mean, class, got 'max'."),
         (replace(RESNET, norm="batch"), "model.image.norm must be one of pre, post, got 'batch'."),
-        (replace(RESNET, pooling="class"), "model.image.pooling=class has a token look at the cells in every layer, "
-         "and model.image.layers is 0: give it layers, or take model.image.pooling=mean."),
+        (replace(RESNET, pooling="class"), (
+            "model.image.pooling=class has a token attend to the cells in every layer, but model.image.layers is 0: "
+            "give it layers, or set model.image.pooling=mean."
+        )),
         (replace(PATCHES, patch=5), "model.image.patch is 5, which does not divide model.image.size, 12: change one of "
          "them."),
         (replace(PATCHES, patch=0), "model.image.patch must be at least 1, got 0."),
-        (replace(PATCHES, width=22, positions="sinusoidal"), "Sinusoidal positions of a grid need a width that 4 "
-         "divides, got 22: change model.image.width, or take model.image.positions=learned."),
-        (replace(REGIONS, positions="learned"), "Regions that lie anywhere (model.image.size=0) have no rows and "
-         "columns: set model.image.size to how many they make, or model.image.positions=none."),
+        (replace(PATCHES, width=22, positions="sinusoidal"), (
+            "Sinusoidal grid positions need a width that is a multiple of 4, got 22: change model.image.width, or "
+            "set model.image.positions=learned."
+        )),
+        (replace(REGIONS, positions="learned"), (
+            "Regions anywhere in the image (model.image.size=0) have no rows and columns: set model.image.size to "
+            "the number of rows, or model.image.positions=none."
+        )),
         (replace(VIT, width=25), "model.self_attention.heads is 3, which does not divide the width of a query, 25: "
          "change one of them, or set model.self_attention.head_width."),
     ],
@@ -380,15 +394,20 @@ def test_hard_looks_of_cells_at_each_other_are_refused():
     [
         (PATCHES, (1, 3, 10, 12), "An image of 10×12 pixels cannot be cut into patches of 3×3 (model.image.patch): "
          "resize it to multiples of 3."),
-        (PATCHES, (1, 1, 12, 12), "This model reads images with 3 channels, as batch × 3 × rows × columns without a "
-         "mask, got 1×1×12×12: change the images, or train with model.image.channels and model.image.kind as they "
-         "are."),
-        (RESNET, (1, 3, 12), "This model reads images with 3 channels, as batch × 3 × rows × columns without a mask, "
-         "got 1×3×12: change the images, or train with model.image.channels and model.image.kind as they are."),
+        (PATCHES, (1, 1, 12, 12), (
+            "This model reads images with 3 channels, as batch × 3 × rows × columns without a mask, got 1×1×12×12: "
+            "change the images, or train with model.image.channels and model.image.kind to match them."
+        )),
+        (RESNET, (1, 3, 12), (
+            "This model reads images with 3 channels, as batch × 3 × rows × columns without a mask, got 1×3×12: "
+            "change the images, or train with model.image.channels and model.image.kind to match them."
+        )),
         (REGIONS, (1, 4, 8), "This model reads regions, as batch × regions × 7 features (model.image.channels), got "
          "1×4×8."),
-        (replace(REGIONS, size=3), (1, 4, 7), "There are 4 regions, and model.image.size=3 says that they make 3 rows "
-         "of 3: change it, or set it to 0 if they are objects that lie anywhere."),
+        (replace(REGIONS, size=3), (1, 4, 7), (
+            "There are 4 regions, but model.image.size=3 means 3 rows of 3: change it, or set it to 0 if they are "
+            "objects anywhere in the image."
+        )),
     ],
 )  # fmt: skip
 def test_an_image_that_does_not_fit_is_refused(image, shape, message):
@@ -410,5 +429,5 @@ def test_pixels_become_numbers_from_minus_one_to_one():
     assert (found[1, :, 4, 6] == 1).all()
     for row, column, colour in ((1, 2, 0), (4, 6, 2), (3, 0, 1)):
         torch.testing.assert_close(found[0, colour, row, column], images[0, row, column, colour].float() / 127.5 - 1)
-    wrong = "Pixels are uint8, batch × rows × columns × channels, got 2×5×7×3 of float32."
+    wrong = "Pixels must be uint8, batch × rows × columns × channels, got 2×5×7×3 of float32."
     assert refusal(ModelError, lambda: from_pixels(images.float())) == wrong

@@ -76,9 +76,9 @@ def test_grad_cam_leaves_the_model_as_it_was_and_needs_no_gradients():
 
 def test_grad_cam_wants_features():
     model, image = classifier(VIT), images(2, 3, 12, 12)
-    with pytest.raises(ModelError, match=r"^Grad-CAM wants a layer that runs once and yields features B×C×h×w"):
+    with pytest.raises(ModelError, match=r"^Grad-CAM needs a layer that runs once and returns features B×C×h×w"):
         grad_cam(model, model.encoder.layers[0], image, LABELS)
-    with pytest.raises(ModelError, match=r"^Grad-CAM wants a layer that runs once"):
+    with pytest.raises(ModelError, match=r"^Grad-CAM needs a layer that runs once"):
         grad_cam(model, nn.Identity(), image, LABELS)
 
 
@@ -107,5 +107,5 @@ def test_rollout_is_the_paper_s(pooling):
 def test_rollout_wants_layers():
     with pytest.raises(ModelError) as caught:
         rolled_out(classifier(RESNET), images(2, 3, 12, 12))
-    message = "Attention rollout wants a model whose cells look at each other: model.image.layers is 0."
+    message = "Attention rollout needs a model with self-attention over cells, but model.image.layers is 0."
     assert str(caught.value) == message

@@ -391,24 +391,21 @@ def test_what_does_not_fit_is_refused():
     case = lambda call: refusal((DataError, ModelError, ConfigError), call)  # noqa: E731
     assert (
         case(lambda: QuestionSet.of([image], [[one], [one]], words, ("yes",)))
-        == "There are 1 pictures and questions about 2."
+        == "There are 1 pictures, but questions about 2."
     )
     assert case(lambda: QuestionSet.of([image], [[one]], words, ("yess",))) == (
         "No answer is 'yes'. Did you mean 'yess'? There are yess."
     )
-    assert (
-        case(lambda: QuestionSet.of([image], [[]], words, ("yes",)))
-        == "No question is asked about any of the pictures."
-    )
+    assert case(lambda: QuestionSet.of([image], [[]], words, ("yes",))) == "None of the pictures has a question."
     small = np.zeros((4, 4, 3), np.uint8)
     two = QuestionSet.of([image, small], [[one], [one]], words, ("yes",))
     assert "Images of 2 sizes" in case(lambda: two.batch([0, 1]))
     asked = asking()
     assert case(lambda: made("cross")(drawn(1, S, C), asked)) == (
-        "There are 1 images, counted from 0, and questions about number 0 to 1."
+        "There are 1 images, counted from 0, but the questions are about numbers 0 to 1."
     )
     assert case(lambda: made("cross")(drawn(B, S, C), asked._replace(about=None))) == (
-        "5 questions cannot be as many of each of 2 images: say which each is about."
+        "5 questions cannot be divided evenly among 2 images: say which each is about."
     )
     bad = asked._replace(mask=asked.mask[:, :2])
     assert case(lambda: made("cross")(drawn(B, S, C), bad)).endswith("got 5×4, 5×2, 5.")
@@ -426,8 +423,8 @@ def test_what_does_not_fit_is_refused():
             QuestionsConfig("cross", pooling="last"),
             "first, mean, got 'last'",
         ),
-        ({"attention": AttentionConfig("gated-tanh", focus="hard")}, QuestionsConfig(), "a question looks once"),
-        ({"attention": AttentionConfig("gated-tanh", reach="local-p")}, QuestionsConfig(), "at all regions"),
+        ({"attention": AttentionConfig("gated-tanh", focus="hard")}, QuestionsConfig(), "a question attends once"),
+        ({"attention": AttentionConfig("gated-tanh", reach="local-p")}, QuestionsConfig(), "to all regions"),
         ({"attention": AttentionConfig("gated-tanh", heads=0)}, QuestionsConfig(), "model.attention.heads must be"),
         ({"attention": AttentionConfig("gated-tanh", heads=5)}, QuestionsConfig(), "does not divide the width"),
         ({"attention": AttentionConfig("gated-tanh", heads=4, groups=3)}, QuestionsConfig(), "model.attention.groups"),
@@ -451,8 +448,8 @@ def test_looks_that_go_by_those_before_are_refused(name, setting, value, instead
     assert refusal(
         ConfigError, lambda: build_answerer(replace(SYSTEMS[name], attention=attention), WORDS, ANSWERS)
     ) == (
-        f"model.attention.{setting}={value} goes by the looks before, and so questions about one image would change "
-        f"each other's answers: set model.attention.{setting}={instead}."
+        f"model.attention.{setting}={value} depends on earlier attention steps, so questions about one image would "
+        f"change each other's answers: set model.attention.{setting}={instead}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The composition: a score, a reach, a focus, and what may be added to them."""
+"""The attention module: a score, a reach and a focus, with optional heads, values, positions and coverage."""
 
 from typing import NamedTuple
 
@@ -36,11 +36,11 @@ from regard.shapes import Bool, Float, Int, Place, Tensor, places
 from regard.step_loop import current, mixed
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
-"""Positions of queries, and of the keys that each of them has scored."""
+"""Positions of the queries, and of the keys that each query is scored against."""
 
 
 class Parts(NamedTuple):
-    """What an attention is made of; what is None is not there."""
+    """The parts of an attention module; None where a part is not used."""
 
     score: Score
     reach: Reach
@@ -52,27 +52,27 @@ class Parts(NamedTuple):
     coverage: Coverage | None = None
     temperature: float = 1.0
     learned_temperatures: int = 0
-    """Heads that learn a temperature of their own; 0 for none."""
+    """Number of heads with a learned temperature of their own; 0 for none."""
     pruned: tuple[int, ...] = ()
-    """Heads whose contribution is taken out."""
+    """Heads whose contribution is set to zero."""
 
 
 class _Looked(NamedTuple):
-    """What queries saw, head by head."""
+    """Contexts and weights, head by head."""
 
     context: Float[Tensor, "B H T V"]
     weights: Float[Tensor, "B H T S"] | None
     focused: Focused | None = None
 
     @property
-    def told(self) -> Float[Tensor, "B H T S"] | None:
-        """What a loss is told of: the weights, or what they were drawn from."""
+    def reported(self) -> Float[Tensor, "B H T S"] | None:
+        """The weights handed to the loss: those used, or the distribution they were sampled from."""
         drawn_from = None if self.focused is None else self.focused.chances
         return self.weights if self.weights is None or drawn_from is None else drawn_from
 
 
 class Attention(nn.Module):
-    """A weighted sum of the memory's values that depends on a query. Keeps no state between calls."""
+    """A weighted sum of the memory's values that depends on a query. Holds no state between calls."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__()
@@ -84,12 +84,12 @@ class Attention(nn.Module):
         learned = parts.learned_temperatures
         self.log_temperature = nn.Parameter(torch.zeros(learned)) if learned else None
 
-    # -- what can be looked at ----------------------------------------------------------------------------------------
+    # -- the memory --------------------------------------------------------------------------------------------------
 
     def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], first: Place = 0) -> Memory:
-        """Make keys and values of states, once; the first of them stands at position `first` of its sequence.
+        """Project states to keys and values, once per sentence; `first` is the position of the first state.
 
-        Padding is erased rather than trusted: a weight of zero on a state that is not finite would still be NaN.
+        Padding states are zeroed, not only masked: a weight of zero times a NaN or infinite state would still be NaN.
         """
         return self._remember(erase(states, mask), mask, first)
 
@@ -102,46 +102,46 @@ class Attention(nn.Module):
         if self.position is not None:
             keys = self.position.turn(keys, first)
         if self._picks():
-            # Short reaches may pick rows at every look: they are laid out for that once.
+            # Local and sparse reaches gather rows at every call: make them contiguous once.
             keys, values = keys.contiguous(), values.contiguous()
         return Memory(keys, values, mask, None if self.coverage is None else self.coverage.fertility(real))
 
     def extend(self, memory: Memory, states: Float[Tensor, "B N D"]) -> Memory:
-        """Add states to a memory: a sequence that looks at itself remembers each of its steps."""
+        """Append states to a memory, as self-attention does at each decoding step."""
         real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return memory.extended(self._remember(states, real, memory.mask.shape[1]))
 
     def enter(self, memory: Memory, states: Float[Tensor, "B 1 D"], at: Int[Tensor, ""]) -> Memory:
-        """Put a state where there is room for it in a memory, in place."""
+        """Write the state of one position into a preallocated memory, in place."""
         new = self._remember(states, memory.mask[:, :1], at)
         memory.keys.index_copy_(2, at[None], new.keys)
         memory.values.index_copy_(2, at[None], new.values)
         return memory
 
     def alone(self, memory: Memory, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
-        """Return what is seen by who looks at one place of one row of a memory alone."""
+        """Return the context that results when all weight is on one given position of a row."""
         heads = 1 if self.heads is None else self.heads.heads
         return self._join(repeat(memory.values[rows, :, places][:, :, None], heads))[:, 0]
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- attending ---------------------------------------------------------------------------------------------------
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each look needs the one before."""
+        """Whether each query needs the weights of the one before, so that queries run one after the other."""
         return self.focus.goes_on or self.coverage is not None
 
     @property
     def steady(self) -> bool:
-        """Whether each look is computed as all others are, without asking the device how far to look."""
+        """Whether every query is computed the same way, with no host sync to find out which keys to read."""
         return not (self.one_by_one or self._picks() or isinstance(self.focus, Monotonic) or self.pruned)
 
     def forward(
         self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry | None = None, look: bool = True
     ) -> Attended:
-        """Look at the memory with every query; `carry` is what the looks before left, if there were any.
+        """Attend to the memory with every query; `carry` is what earlier queries of the sequence left, if any.
 
-        Without `look`, weights are made only where they are needed on the way. There may be several rows of queries,
-        one after the other, for each of a memory that a steady attention looks at.
+        With `look=False`, weights are computed only where the context needs them. The batch of queries may be a
+        multiple of the memory's, several consecutive rows to each row of the memory, if the attention is `steady`.
         """
         carry = Carry() if carry is None else carry
         if query.shape[0] > memory.mask.shape[0]:
@@ -150,10 +150,10 @@ class Attention(nn.Module):
             return self._one_by_one(query, memory, carry)
         looked = self._look(query, memory, carry, look)
         after = Carry(carry.position + query.shape[1])
-        return Attended(self._join(looked.context), _in_order(looked.told), after, _extras(looked.focused))
+        return Attended(self._join(looked.context), _in_order(looked.reported), after, _extras(looked.focused))
 
     def _together(self, query: Float[Tensor, "R T Q"], memory: Memory, carry: Carry, look: bool) -> Attended:
-        """Let all rows that look at the same memory look at once; where a query stands makes no difference there."""
+        """Fold all rows that share a memory row into one row of queries; their positions make no difference here."""
         steps = query.shape[1]
         attended: Attended = self(query.reshape(memory.mask.shape[0], -1, query.shape[2]), memory, carry, look)
         weights = (
@@ -166,7 +166,7 @@ class Attention(nn.Module):
     def _one_by_one(self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry) -> Attended:
         batch, size = memory.mask.shape
         heads = 1 if self.heads is None else self.heads.heads
-        # In float32 at least: a sum of many small weights.
+        # At least float32: this sums many small weights.
         kind = torch.promote_types(memory.values.dtype, torch.float32)
         nothing = memory.values.new_zeros(batch, heads, size, dtype=kind)
         carry = carry if carry.covered is not None else Carry(carry.position, None, nothing)
@@ -181,7 +181,7 @@ class Attention(nn.Module):
             place = None if looked.focused is None else looked.focused.place
             last = weights if place is None else place[:, :, 0]
             carry = Carry(carry.position + 1, last, carry.covered + weights)
-            attended.append(Attended(looked.context, looked.told, carry, extras))
+            attended.append(Attended(looked.context, looked.reported, carry, extras))
         return Attended(
             self._join(torch.cat([one.context for one in attended], dim=2)),
             torch.cat([_in_order(one.weights) for one in attended], dim=1),  # type: ignore[misc]
@@ -210,7 +210,7 @@ class Attention(nn.Module):
         additive = not look and self._additive(carry) and fused.can_attend(queries, memory.keys, memory.values)
         if additive and isinstance(self.score, HiddenLayer):
             return self._look_additively(self.score, queries, memory, carry)
-        # No reach is short where the host does not know how far it is, or how long sequences are.
+        # Blocks are cut on the host, which must know the position and the lengths as integers.
         if isinstance(carry.position, Tensor) or torch.compiler.is_exporting():
             return self._look_at_all(queries, memory, carry)
         cuts = self.reach.blocks(carry.position, queries.shape[2], memory.mask.shape[1], queries.device)
@@ -219,7 +219,7 @@ class Attention(nn.Module):
         return self._look_in_blocks(queries, memory, carry, cuts, look)
 
     def _look_at_all(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
-        """Look at every key with every query."""
+        """Attend to every key with every query."""
         heads, steps = queries.shape[1:3]
         allowed, pair = memory.mask[:, None, None], None
         if not self.reach.sees_all or self._adds_positions():
@@ -240,11 +240,11 @@ class Attention(nn.Module):
         cuts: tuple[Blocks, ...],
         look: bool,
     ) -> _Looked:
-        """Look block by block: what no query of a block may look at is never computed."""
+        """Attend block by block: pairs outside all blocks are never computed."""
         batch, heads, steps, _ = queries.shape
         size = memory.mask.shape[1]
         at = places(carry.position, steps, queries.device)
-        # Scores and keys of each query, cut after cut.
+        # Scores and key positions of each query, one cut after the other.
         found, keys, pairs = [], [], []
         for i, blocks in enumerate(cuts):
             scores = self.score(
@@ -282,7 +282,7 @@ class Attention(nn.Module):
         allowed: Bool[Tensor, "B 1 #T N"],
         carry: Carry,
     ) -> Focused:
-        """Make weights of scores, to which positions may add."""
+        """Turn scores into weights, after adding the position bias if there is one."""
         if self.position is not None and self.position.adds:
             assert places is not None
             at, where = places
@@ -296,7 +296,7 @@ class Attention(nn.Module):
     def _with_places(
         self, context: Float[Tensor, "B H T V"], focused: Focused, places: Places | None
     ) -> Float[Tensor, "B H T V"]:
-        """Add to contexts what positions add to values."""
+        """Add the position encoding's share to the contexts."""
         if self.position is None or not self.position.adds:
             return context
         assert places is not None
@@ -305,7 +305,7 @@ class Attention(nn.Module):
         return context if seen is None else context + seen
 
     def _look_onward(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
-        """Go on from the last look, and score only what is come to; the same as a look at all, in less time."""
+        """Monotonic attention in evaluation: score keys only from the last position on, with the same result."""
         assert isinstance(self.focus, Monotonic)
         focus, size = self.focus, memory.mask.shape[1]
         start = queries.new_zeros(queries.shape[:2], dtype=torch.long)
@@ -319,14 +319,14 @@ class Attention(nn.Module):
     def _look_around(
         self, query: Float[Tensor, "B T D"], queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry, look: bool
     ) -> _Looked:
-        """Look at each query's own window: the keys of a long source are picked for it, and the rest never computed."""
+        """Attend within each query's own window; of a long source, keys outside it are never computed."""
         assert isinstance(self.reach, LocalReach)
         batch, heads, steps, _ = queries.shape
         window = self.reach.window(query, memory.mask, carry.position, self.score.whole_windows)
         if window.whole:
             return self._look_through(queries, memory, window)
         positions, allowed, factor = window[:3]
-        # (B T) H N K: each query is a sentence of its own, with a short memory of its own.
+        # Shape (B T) H N K: each query becomes a batch row of its own, with a short memory of its own.
         keys, values = (repeat(pick(part, positions), heads) for part in memory[:2])
         asked = queries.transpose(1, 2).flatten(0, 1)[:, :, None]
         focused = self.focus(self._cooled(self.score(asked, keys)), allowed.flatten(0, 1)[:, None, None])
@@ -351,7 +351,7 @@ class Attention(nn.Module):
         return _Looked(context, whole, Focused(weights, log_prob, entropy, chances=chances))
 
     def _look_through(self, queries: Float[Tensor, "B H T Q"], memory: Memory, window: Window) -> _Looked:
-        """Look at everything, each query through its own window: for sources that are not much longer than that."""
+        """Score all keys and mask by window: faster than gathering, for sources not much longer than the window."""
         heads = queries.shape[1]
         scores = self._cooled(self.score(queries, repeat(memory.keys, heads)))
         focused = self.focus(scores, window.allowed[:, None])
@@ -362,11 +362,11 @@ class Attention(nn.Module):
         return _Looked(context, weights, focused._replace(weights=weights, chances=chances))
 
     def _picks(self) -> bool:
-        """Whether queries may look at keys and values that are picked for them."""
+        """Whether keys and values are gathered for each query or block."""
         return isinstance(self.reach, LocalReach) or type(self.reach).blocks is not Reach.blocks
 
     def _fusible(self) -> bool:
-        """Whether torch's own fused attention computes the same."""
+        """Whether torch's scaled_dot_product_attention computes the same."""
         plain_reach = type(self.reach).blocks is Reach.blocks
         plain_focus = type(self.focus) is Softmax and self.temperature == 1.0 and self.log_temperature is None
         return type(self.score) is ScaledDot and plain_reach and plain_focus and not self._adds_positions()
@@ -379,27 +379,27 @@ class Attention(nn.Module):
             pairs = self.reach.allowed(at, torch.arange(memory.mask.shape[1], device=device)[None])
             allowed = allowed if pairs is None else allowed & pairs
         keys, values = (repeat(part, queries.shape[1]) for part in memory[:2])
-        # A GPU would have to be waited for to know.
+        # On a GPU the test would be a host sync.
         if is_known(allowed) and allowed.all():
             return _Looked(_scaled_dot_product(queries, keys, values, None), None)
-        # A row with nothing to look at is let look at all, lest it be NaN, and then erased.
+        # A row with no allowed key would give NaN: let it attend to all keys, then zero its context.
         some = allowed.any(dim=-1, keepdim=True)
         seen = _scaled_dot_product(queries, keys, values, allowed | ~some)
         return _Looked(seen if is_known(some) and some.all() else seen.masked_fill(~some, 0.0), None)
 
     def _additive(self, carry: Carry) -> bool:
-        """Whether the fused additive attention computes the same, with a score that it knows."""
+        """Whether the fused additive attention computes the same, given a score that it supports."""
         plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
         known = not self.reach.causal or isinstance(carry.position, int)
         return plain_reach and known and type(self.focus) is Softmax and not self._adds_positions()
 
     def _is_step(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
-        """Whether this is one of a decoder's steps, which have kernels of their own."""
+        """Whether this is one step of a decoder's loop, which has kernels of its own."""
         scored = isinstance(self.score, HiddenLayer | Dot | General)
         return scored and self._additive(carry) and not self.reach.causal and fused.is_step(queries, *memory[:2])
 
     def _can_glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
-        """Whether this is a look of a search, which has a kernel of its own."""
+        """Whether the kernel for a decoding step without gradients computes the same."""
         scored = isinstance(self.score, HiddenLayer | Dot | General) and type(self.focus) is Softmax
         plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
         placed = not self.reach.causal or (isinstance(carry.position, Tensor) and queries.shape[2] == 1)
@@ -429,7 +429,7 @@ class Attention(nn.Module):
         assert loop is not None
         if isinstance(score, HiddenLayer):
             units = score.units(queries)
-            # The same tensor at every step: its gradient is made once.
+            # The same tensor at every step, so that its gradient is computed once.
             vectors = loop.once(self, lambda: self._weighing(score, units))
         else:
             assert isinstance(score, Dot | General)
@@ -437,7 +437,7 @@ class Attention(nn.Module):
         return _Looked(fused.step(units, *memory[:3], vectors), None)
 
     def _weighing(self, score: HiddenLayer, units: Float[Tensor, "B H T A"]) -> Float[Tensor, "H A"]:
-        """How much units weigh, cooled."""
+        """Weight of each hidden unit, divided by the temperature."""
         vectors = score.vectors()
         vectors = torch.ones(units.shape[1::2], device=units.device) if vectors is None else vectors
         return self._cooled(vectors[None, :, None])[0, :, 0]
@@ -473,7 +473,7 @@ def _scaled_dot_product(
     values: Float[Tensor, "B H S V"],
     allowed: Bool[Tensor, "B 1 #T S"] | None,
 ) -> Float[Tensor, "B H T V"]:
-    """Attend by torch's own kernel; to learn on a CPU in float32: back in half it is eight times slower."""
+    """Call torch's kernel; when training on a CPU, in float32: its backward is eight times slower in half precision."""
     if not (queries.device.type == "cpu" and torch.is_grad_enabled()):
         return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
     with torch.autocast("cpu", enabled=False):
@@ -481,13 +481,13 @@ def _scaled_dot_product(
 
 
 def join_extras(steps: list[Extras]) -> Extras:
-    """Put what steps told one after the other."""
+    """Concatenate the extras of consecutive steps."""
     told = [[part for part in parts if part is not None] for parts in zip(*steps, strict=True)]
     return Extras(*(torch.cat(parts, dim=1) if parts else None for parts in told))
 
 
 def add_extras(layers: list[Extras]) -> Extras:
-    """Sum what layers told."""
+    """Sum the extras of several layers."""
     told = [[part for part in parts if part is not None] for parts in zip(*layers, strict=True)]
     return Extras(*(torch.stack(parts).sum(dim=0) if parts else None for parts in told))
 

@@ -1,7 +1,7 @@
-"""Short reaches as matrix products: queries are cut into blocks, and each block picks the keys that it may look at.
+"""Sparse reaches as batched matrix products: queries are cut into blocks, and each block gathers the keys it needs.
 
-All blocks of a cut have one size, so they are one batch of products, and backward each key gathers its gradient in one
-pass. (A loop over slices would not do: the gradient of every slice is a tensor as long as the sequence.)
+All blocks of a cut have one size, so they form one batched product, and the backward pass accumulates each key's
+gradient once. (A loop over slices would be slower: the gradient of every slice is a tensor as long as the sequence.)
 """
 
 import torch
@@ -11,7 +11,7 @@ from regard.attention.base import Blocks
 from regard.shapes import Float, Int, Tensor
 
 SMALLEST = 32
-"""Queries in a block, where the reach is shorter: smaller products waste more time than they save."""
+"""Least number of queries in a block: smaller matrix products are slower than the pairs they would save."""
 
 
 def cut(
@@ -25,10 +25,10 @@ def cut(
     after: int,
     stride: int = 1,
 ) -> Blocks:
-    """Cut the queries of positions `first` and on into blocks of `block`, for keys of positions below `size`.
+    """Cut the queries from position `first` on into blocks of `block`, for keys at positions below `size`.
 
-    A block sees `before` keys before its first query and `after` keys after its last. With a `stride`, positions are
-    first dealt into that many hands, as cards are, and each hand is cut: all distances then count in strides.
+    A block attends to `before` keys before its first query and `after` keys after its last. With a `stride`, positions
+    are first divided into that many interleaved sequences, each is cut, and all distances count in strides.
     """
     hands = min(stride, steps)
     longest = -(-steps // stride)
@@ -38,10 +38,10 @@ def cut(
     each = -(-longest // block)
     starts = torch.arange(hands, device=device)[:, None] + stride * block * torch.arange(each, device=device)
     starts = first + starts.flatten()[:, None]
-    # What lies outside the sequence for all blocks need not be padded with.
+    # Drop the key columns that are out of range for every block.
     last = first + hands - 1 + stride * block * (each - 1)
     low, high = max(-before, -(last // stride)), min(block + after, (size - 1 - first) // stride + 1)
-    # Queries beyond all keys have one that they may not look at: most focuses need something to forbid.
+    # Queries beyond all keys keep one forbidden column: most focuses cannot take an empty row.
     high = max(low + 1, high)
     at = torch.arange(steps, device=device)
     return Blocks(
@@ -52,17 +52,17 @@ def cut(
 
 
 def pick(rows: Float[Tensor, "B H S K"], index: Int[Tensor, "#B M N"]) -> Float[Tensor, "_ H N K"]:
-    """Pick rows for each of M blocks, and lay the blocks along the batch; an index out of range picks any row."""
+    """Gather rows for each of M blocks and stack the blocks along the batch; an out-of-range index gets any row."""
     batch, heads, size, width = rows.shape
     index = index.clamp(0, size - 1)
     if index.shape[:2] == (1, 1):
         return rows.index_select(2, index[0, 0])
     starts = size * torch.arange(batch * heads, device=rows.device).view(batch, 1, heads, 1)
-    # An embedding is picking rows of a table, with a backward made for that.
+    # An embedding lookup is a gather with a fast backward pass.
     return functional.embedding(starts + index[:, :, None], rows.reshape(-1, width)).flatten(0, 1)
 
 
 def lay_out(blocks: Float[Tensor, "_ H T K"], batch: int, slots: Int[Tensor, " N"]) -> Float[Tensor, "B H N K"]:
-    """Undo `pick` for queries: bring what was found in blocks back into the order of the queries."""
+    """Put the results of blocks back into the order of the queries: the inverse of `pick`."""
     rows = blocks.view(batch, -1, *blocks.shape[1:]).transpose(1, 2).flatten(2, 3)
     return pick(rows, slots[None, None])

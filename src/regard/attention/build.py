@@ -1,4 +1,4 @@
-"""From a configuration to an attention; a combination that has no meaning is refused with the reason."""
+"""Build an attention module from its configuration; refuse combinations that make no sense, and say why."""
 
 import math
 
@@ -25,10 +25,10 @@ def build_attention(
     layer: int = 0,
     score: type[Score] | None = None,
 ) -> Attention:
-    """Put together the parts that a configuration names.
+    """Build the attention that a configuration describes.
 
-    `itself` says that a sequence looks at itself (`causal`: at its past alone), rather than at another one.
-    `position` counts only there. `score` is one that has no name among `scores`.
+    `itself` selects self-attention (with `causal`, over the past only); otherwise the decoder attends to another
+    sequence. `position` is used in self-attention only. `score` is a class that is not in the registry.
     """
     score = score or scores[config.score]
     name = "model.self_attention" if itself else "model.attention"
@@ -84,12 +84,12 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
             raise ConfigError(f"{name}.{number} must be at least 1, got {getattr(config, number)}.")
     if groups < 1 or config.heads % groups:
         raise ConfigError(
-            f"{name}.groups is {config.groups}, which does not divide the {config.heads} heads: each group of keys "
-            "serves as many heads as the others."
+            f"{name}.groups is {config.groups}, which does not divide the {config.heads} heads: every group must "
+            "serve the same number of heads."
         )
     if config.head_width < 0:
         raise ConfigError(
-            f"{name}.head_width must be at least 1, or 0 for the query's width over the number of heads, got "
+            f"{name}.head_width must be at least 1, or 0 for the query width divided by the number of heads, got "
             f"{config.head_width}."
         )
     if not 0 < config.temperature < math.inf:
@@ -101,37 +101,37 @@ def _check_numbers(config: AttentionConfig, name: str, groups: int) -> None:
 
 
 def _check_meaning(config: AttentionConfig, name: str, itself: bool, score: type[Score]) -> None:
-    """Refuse what has no meaning."""
+    """Refuse combinations of parts that make no sense."""
     reach, focus = reaches[config.reach], focuses[config.focus]
     if itself and not reach.of_itself:
         raise ConfigError(
-            f"{name}.reach={config.reach} finds a place in another sequence, and a sequence that looks at itself has "
-            "its own places: take window, dilated, strided or chunked."
+            f"{name}.reach={config.reach} centres a window in another sequence, so self-attention cannot use it: "
+            "use window, dilated, strided or chunked."
         )
     if not itself and not reach.of_another:
         raise ConfigError(
-            f"{name}.reach={config.reach} goes by the distance between two places of one sequence, and the decoder "
-            "looks at another one, the source: take global, local-m or local-p."
+            f"{name}.reach={config.reach} goes by the distance between two positions of one sequence, but the decoder "
+            "attends to another one, the source: use global, local-m or local-p."
         )
     if itself and not score.of_itself:
         raise ConfigError(
-            f"{name}.score={config.score} has a weight for each place of the source, whatever stands there; a "
-            "sequence that grows while it looks at itself has no such places: take another score."
+            f"{name}.score={config.score} learns a weight for each source position, whatever token is there, so "
+            "self-attention cannot use it: use another score."
         )
     if focus.goes_on and itself:
         raise ConfigError(
-            f"{name}.focus={config.focus} moves on through a source from where it looked last; a sequence that looks "
-            "at itself grows under it: take softmax, sparsemax, entmax or gumbel."
+            f"{name}.focus={config.focus} moves through a source of fixed length, so self-attention, whose sequence "
+            "grows, cannot use it: use softmax, sparsemax, entmax or gumbel."
         )
     if (focus.goes_on and reach.blocks is not Reach.blocks) or (focus.goes_on and config.reach.startswith("local")):
         raise ConfigError(
-            f"{name}.focus={config.focus} decides itself how far to move, and {name}.reach={config.reach} would decide "
-            "it too: take model.attention.reach=global."
+            f"{name}.focus={config.focus} and {name}.reach={config.reach} both decide where to attend: use "
+            "model.attention.reach=global."
         )
     if config.coverage != NONE and itself:
         raise ConfigError(
-            f"{name}.coverage counts how often each place of a source was looked at; a sequence that looks at itself "
-            "sees new places at every step: set it to none."
+            f"{name}.coverage counts how often each source position was attended to, so self-attention, which gets new "
+            "positions at every step, cannot use it: set it to none."
         )
 
 
@@ -141,21 +141,21 @@ def _position(position: str, name: str, config: AttentionConfig, sizes: Sizes) -
     if positions[position].dotted and not scores[config.score].dotted:
         dotted = ", ".join(score for score in scores if scores[score].dotted)
         raise ConfigError(
-            f"model.positions={position} changes the inner product of query and key, and {name}.score={config.score} "
-            f"is none: take one of {dotted}, or model.positions=alibi."
+            f"model.positions={position} changes the inner product of query and key, but {name}.score={config.score} "
+            f"is not one: use one of {dotted}, or model.positions=alibi."
         )
     return positions[position](PositionSizes(sizes.query, sizes.heads, sizes.longest, sizes.key))
 
 
 def _pruned(config: AttentionConfig, name: str, layer: int) -> tuple[int, ...]:
-    """Read `LAYER.HEAD`, both counted from 0, and return the heads of this layer."""
+    """Parse `LAYER.HEAD`, both counted from 0, and return the heads of this layer."""
     found = []
     for text in _asked(config):
         at, dot, head = text.partition(".")
         if not (dot and at.isdigit() and head.isdigit()):
-            raise ConfigError(f"{name}.pruned holds {text!r}: write LAYER.HEAD, both counted from 0, such as 2.5.")
+            raise ConfigError(f"{name}.pruned contains {text!r}: write LAYER.HEAD, both counted from 0, such as 2.5.")
         if int(head) >= config.heads:
-            raise ConfigError(f"{name}.pruned holds {text!r}, but there are {config.heads} heads, counted from 0.")
+            raise ConfigError(f"{name}.pruned contains {text!r}, but there are {config.heads} heads, counted from 0.")
         if int(at) == layer:
             found.append(int(head))
     return tuple(sorted(set(found)))
@@ -166,8 +166,8 @@ def _asked(config: AttentionConfig) -> list[str]:
 
 
 def check_pruned(config: AttentionConfig, name: str, layers: int) -> None:
-    """Refuse heads of layers that do not exist; heads themselves are checked where attention is built."""
+    """Refuse layers that do not exist in `pruned`; head numbers are checked where attention is built."""
     for text in _asked(config):
         layer = text.partition(".")[0]
         if layer.isdigit() and int(layer) >= layers:
-            raise ConfigError(f"{name}.pruned holds {text!r}, but the last layer is {layers - 1}, counted from 0.")
+            raise ConfigError(f"{name}.pruned contains {text!r}, but the last layer is {layers - 1}, counted from 0.")

@@ -1,4 +1,4 @@
-"""Looking onward: a focus that moves through the source scores only what it moves over."""
+"""Monotonic attention in evaluation: score only the positions that each step moves over."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,24 +9,24 @@ from regard.attention.base import Memory
 from regard.shapes import Bool, Float, Int, Tensor
 
 STRETCH = 16
-"""Positions that are scored at once: one by one would be too many small products."""
+"""Positions scored at once: one by one would be too many small products."""
 
 
 class Stopped(NamedTuple):
     """Where each head of each row stopped."""
 
     at: Int[Tensor, "B H"]
-    """The position; where it stopped nowhere, the one that it started from."""
+    """Position where it stopped; the starting position if it stopped nowhere."""
     found: Bool[Tensor, "B H"]
-    """Whether it stopped anywhere."""
+    """Whether it stopped."""
 
 
 def go_on(
     fits: Callable[[Float[Tensor, "B H N K"]], Bool[Tensor, "B H N"]], memory: Memory, start: Int[Tensor, "B H"]
 ) -> Stopped:
-    """Go from each start to the first real position whose key fits, a stretch at a time.
+    """Move from each start to the first real position whose key fits, scoring `STRETCH` positions at a time.
 
-    All looks at a sentence together score about `STRETCH` positions each, and the source once more: each goes on from
+    All steps of a sentence together score about `STRETCH` positions each, plus the source once, as each step continues
     where the last one stopped.
     """
     places = torch.arange(1, memory.mask.shape[1] + 1, device=start.device)
@@ -43,7 +43,7 @@ def go_on(
 
 
 def pick_heads(rows: Float[Tensor, "B G S K"], index: Int[Tensor, "B H N"]) -> Float[Tensor, "B H N K"]:
-    """Pick for each head positions of its own, among the keys or values of its group; out of range picks any."""
+    """Gather positions separately for each head, from the keys or values of its group; out of range gets any."""
     heads, (_, groups, size, _) = index.shape[1], rows.shape
     group = torch.arange(heads, device=index.device)[None, :, None] // (heads // groups)
     return rows[_rows(index), group, index.clamp(0, size - 1)]

@@ -1,4 +1,4 @@
-"""Many looks at once: learned projections of queries, keys, values and contexts (Vaswani et al. 2017)."""
+"""Multi-head attention: learned projections of queries, keys, values and contexts (Vaswani et al. 2017)."""
 
 import torch
 from torch import nn
@@ -8,7 +8,7 @@ from regard.step_loop import Linear, linear
 
 
 class HeadLinear(nn.Module):
-    """A linear map of its own for each head, without a bias; with one head it is `nn.Linear`, weights and all."""
+    """A linear map of its own for each head, without bias; with one head it equals `nn.Linear`, state dict included."""
 
     def __init__(self, heads: int, input_width: int, output_width: int) -> None:
         super().__init__()
@@ -21,18 +21,18 @@ class HeadLinear(nn.Module):
         """Map each head's inputs."""
         if self.heads == 1:
             return linear(inputs, self.weight)
-        # Not `@`, which would copy the weights for each row of the batch.
+        # Not `@`, which would copy the weights for each batch row.
         return torch.einsum("bhtd,hed->bhte", inputs, self.weight.view(self.heads, -1, inputs.shape[-1]))
 
 
 class Heads(nn.Module):
-    r"""Queries, keys and values of each head, and one context of all heads' (Vaswani et al. 2017, section 3.2.2).
+    r"""Queries, keys and values of each head, and one context from all heads (Vaswani et al. 2017, section 3.2.2).
 
     .. math:: \mathrm{head}_i = \mathrm{attend}(Q W_i^Q, K W_i^K, V W_i^V) \qquad c = [\mathrm{head}_1; \dots] W^O
 
-    With fewer groups than heads, several heads share their keys and values: grouped (Ainslie et al. 2023), and with one
-    group multi-query attention (Shazeer 2019). A pruned head's contribution is taken out (Michel et al. 2019).
-    Differs from the paper: any score may follow, and the maps have biases, as torch's own have.
+    With fewer groups than heads, heads share keys and values: grouped-query attention (Ainslie et al. 2023), or with
+    one group multi-query attention (Shazeer 2019). A pruned head's contribution is zero (Michel et al. 2019).
+    Differs from the paper: works with any score, and the projections have biases, as in `nn.MultiheadAttention`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Heads(nn.Module):
     ) -> None:
         """`width` is that of one head, `output` that of the context.
 
-        A score that does not read the states has no use for a map of them.
+        With `reads_states=False` there is no key projection.
         """
         super().__init__()
         self.heads, self.groups = heads, groups
@@ -61,7 +61,7 @@ class Heads(nn.Module):
         return split(self.W_q(query), self.heads)
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B G S K"]:
-        """Split keys into groups; they have no width where nothing reads them."""
+        """Split keys into groups; of width zero if the score does not read the states."""
         if self.W_k is None:
             return states.new_empty(states.shape[0], self.groups, states.shape[1], 0)
         return split(self.W_k(states), self.groups)
@@ -71,16 +71,16 @@ class Heads(nn.Module):
         return split(self.W_v(states), self.groups)
 
     def join(self, contexts: Float[Tensor, "B H T V"]) -> Float[Tensor, "B T D"]:
-        """Make one context of all heads'."""
+        """Join the heads' contexts into one."""
         joined: Tensor = self.W_o(contexts.transpose(1, 2).flatten(2))
         return joined
 
 
 def split(wide: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T E"]:
-    """Cut each vector into one part per head."""
+    """Split the last dimension into heads."""
     return wide.view(*wide.shape[:2], heads, -1).transpose(1, 2)
 
 
 def repeat(groups: Float[Tensor, "B G *S K"], heads: int) -> Float[Tensor, "B H *S K"]:
-    """Give each head the keys or values of its group."""
+    """Repeat the keys or values of each group for its heads."""
     return groups if groups.shape[1] == heads else groups.repeat_interleave(heads // groups.shape[1], dim=1)

@@ -1,1 +1,1 @@
-"""Building blocks of models that are not attention: cells, dropout, readouts."""
+"""Building blocks of models other than attention: embeddings, recurrent cells, dropout, readouts."""

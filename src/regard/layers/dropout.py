@@ -1,4 +1,4 @@
-"""Dropout that can hold its mask over a whole sequence."""
+"""Dropout, plain or variational (one mask for a whole sequence)."""
 
 import math
 
@@ -11,10 +11,10 @@ from regard.shapes import Float, Tensor
 
 
 class Dropout(nn.Module):
-    """Zero units at random while training, and scale up the others.
+    """Zero units at random in training, and scale up the others.
 
-    Plain dropout draws anew at every step. The variational kind (Gal & Ghahramani 2016) drops the same units at every
-    step of a sentence. Differs from the paper: recurrent connections are not dropped.
+    Plain dropout samples a new mask at every step. The variational kind (Gal & Ghahramani 2016) uses one mask for all
+    steps of a sequence. Differs from the paper: recurrent connections are not dropped.
     """
 
     def __init__(self, rate: float, variational: bool = False) -> None:
@@ -24,23 +24,23 @@ class Dropout(nn.Module):
 
     @property
     def drops(self) -> bool:
-        """Whether it does anything: in training, and at a rate above zero."""
+        """Whether it has any effect: in training, at a rate above zero."""
         return self.training and self.rate > 0.0
 
     def forward(
         self, sequence: Float[Tensor, "B T D"], add: Float[Tensor, "B T D"] | None = None
     ) -> Float[Tensor, "B T D"]:
-        """Drop units of a whole sequence, and add something to what is left."""
+        """Drop units of a whole sequence, then add `add` if given."""
         if not self.drops or (sequence.is_cuda and not self.variational):
             dropped = functional.dropout(sequence, self.rate) if self.drops else sequence
             return dropped if add is None else add + dropped
         if add is None:
             return sequence * self.scales(sequence)
-        # Of one type: torch takes thirty times as long over a mixture.
+        # In one dtype: torch is thirty times slower on mixed ones.
         return torch.addcmul(add, sequence.to(add.dtype), self.scales(add))
 
     def scales(self, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B #T D"]:
-        """Draw the factors, 0 or 1/(1 - rate), that a loop over the steps can then apply one step at a time."""
+        """Sample the factors, 0 or 1/(1 - rate), for a loop to apply one step at a time."""
         steps = 1 if self.variational else like.shape[1]
         shape = like.shape[0], steps, like.shape[2]
         if not self.drops:
@@ -53,10 +53,11 @@ class Dropout(nn.Module):
 
 
 def _coins(shape: tuple[int, ...], rate: float) -> Float[Tensor, "B T D"]:
-    """Draw ones, and zeros with a probability of `rate`, on a CPU.
+    """Sample ones, and zeros with probability `rate`, on a CPU.
 
-    Torch would spend a 64-bit number on each, and a tenth of a Transformer's training. Here it is 16 bits of one: the
-    probability is right to 1 in 131,072. NumPy draws them twice as fast as torch, whose generator gives the seed.
+    Torch uses a 64-bit random number for each, which takes a tenth of a Transformer's training time. Here it is 16
+    bits: the probability is exact to 1 in 131,072. NumPy generates them twice as fast as torch, whose generator gives
+    the seed.
     """
     count = math.prod(shape)
     seed = int(torch.empty((), dtype=torch.int64).random_())

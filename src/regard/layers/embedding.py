@@ -1,4 +1,4 @@
-"""Tokens as vectors that know where they stand."""
+"""Token embeddings with positions."""
 
 from torch import nn
 
@@ -7,10 +7,10 @@ from regard.shapes import Float, Int, Place, Tensor
 
 
 class Embedding(nn.Embedding):
-    """A table of vectors, one for each entry of a vocabulary, scaled, with positions added where the model has them.
+    """Token embeddings, scaled and with positions added where the model has absolute positions.
 
-    A model that adds positions multiplies its embeddings by the root of their width (Vaswani et al. 2017, section 3.4),
-    so that they weigh as much as the positions do; tied to the output layer, they need to be small there.
+    Such a model multiplies its embeddings by the square root of their width (Vaswani et al. 2017, section 3.4), so that
+    they have the magnitude of the positions; weights tied to the output layer must be small.
     """
 
     def __init__(self, size: int, width: int, pad: int, position: Position | None = None, scaled: bool = False) -> None:
@@ -20,11 +20,11 @@ class Embedding(nn.Embedding):
 
     @property
     def longest(self) -> int | None:
-        """Most tokens of a sequence, where positions are learned; None for any number."""
+        """Maximum sequence length, where positions are learned; None if unlimited."""
         return None if self.position is None else self.position.longest
 
     def forward(self, tokens: Int[Tensor, "B T"], first: Place = 0) -> Float[Tensor, "B T E"]:
-        """Look the tokens up; the first of them stands at position `first`."""
+        """Embed the tokens; `first` is the position of the first one."""
         embedded = super().forward(tokens)
         if self.scale != 1.0:
             embedded = embedded * self.scale

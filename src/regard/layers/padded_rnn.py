@@ -1,8 +1,8 @@
-"""Recurrent networks over padded rows as one operation: what a graph that is exported has for them.
+"""Recurrent networks over padded rows as one operation, for graph export.
 
-Torch's own way, packed sequences, depends on numbers that a graph does not know, and torch would take the steps apart,
-as many as there were when it was exported. ONNX has operators that read rows of any length; `export/onnx_rnn.py` says
-how this becomes one of them.
+Packed sequences, torch's own way, depend on values that a graph does not have, and torch would unroll the network for
+the number of steps seen at export. ONNX has operators that take the length of each row; `export/onnx_rnn.py` converts
+this operation to one of them.
 """
 
 from typing import cast
@@ -22,7 +22,7 @@ def read_padded(
     lengths: Int[Tensor, " B"] | None = None,
     state: Float[Tensor, "R B D"] | tuple[Tensor, ...] | None = None,
 ) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:
-    """Run a network of one layer over rows of these lengths, all of them whole unless given: outputs, final state."""
+    """Run a one-layer network over rows of these lengths (None: all full); return its outputs and final state."""
     rows, steps = sequence.shape[:2]
     directions = 2 if network.bidirectional else 1
     kinds = 2 if isinstance(network, nn.LSTM) else 1
@@ -42,7 +42,7 @@ def read_padded(
 def recurrent(
     sequence: torch.Tensor, lengths: torch.Tensor, first: torch.Tensor, weights: list[torch.Tensor], kind: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run over each row as far as it is real: outputs, zero beyond that, and the final states, kind by kind."""
+    """Run over the real part of each row; return outputs, zero after it, and final states, hidden then memory."""
     directions = first.shape[1]
     network = KINDS[kind](sequence.shape[2], first.shape[3], batch_first=True, bidirectional=directions == 2)
     named = [weight for direction in network.all_weights for weight in direction]

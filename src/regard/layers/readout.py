@@ -1,4 +1,4 @@
-"""What stands between a decoder's state and its output layer."""
+"""Readouts: what lies between a decoder's state and its output layer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from regard.step_loop import Linear
 
 
 class Readout(nn.Module, ABC):
-    """Merges the decoder's state with whatever else may tell the next word (the context, the word before)."""
+    """Merges the decoder's state with other inputs of the prediction (the context, the previous word)."""
 
     output_width: int
 
     def __init__(self, part_widths: Sequence[int], width: int) -> None:
-        """`part_widths` are those of the state and then of the other parts."""
+        """`part_widths` are the widths of the state and then of the other parts."""
         super().__init__()
         self.output_width = width
 
@@ -31,7 +31,7 @@ readouts: Registry[type[Readout]] = Registry("readout", "readouts")
 
 @readouts.register("maxout")
 class Maxout(Readout):
-    r"""A hidden layer of pairs, of which the larger passes (Bahdanau et al. 2014, appendix A.2.2).
+    r"""A maxout layer: hidden units in pairs, of which the larger is kept (Bahdanau et al. 2014, appendix A.2.2).
 
     .. math:: \tilde t = U_o s_i + V_o E y_{i-1} + C_o c_i, \qquad t_j = \max(\tilde t_{2j-1}, \tilde t_{2j})
 
@@ -55,7 +55,7 @@ class Tanh(Readout):
 
     .. math:: \tilde h_t = \tanh(W_c [c_t; h_t])
 
-    Differs from the paper: nothing (the order of the parts is of no consequence).
+    Differs from the paper: nothing (the order of the parts makes no difference).
     """
 
     def __init__(self, part_widths: Sequence[int], width: int) -> None:
@@ -73,8 +73,8 @@ class Sum(Readout):
 
     .. math:: p(y_t) \propto \exp(L_o (E y_{t-1} + L_h h_t + L_z \hat z_t))
 
-    where `L_o` is the output layer. Differs from the paper: the word before is mapped too, so that it need not be as
-    wide as the sum.
+    where `L_o` is the output layer. Differs from the paper: the previous word is projected too, so that its width need
+    not be that of the sum.
     """
 
     def __init__(self, part_widths: Sequence[int], width: int) -> None:

@@ -1,4 +1,4 @@
-"""Recurrent cells whose input side can be computed for all steps at once, outside the recurrence."""
+"""Recurrent cells whose input projections can be computed for all steps at once, outside the recurrence."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +13,7 @@ from regard.step_loop import linear
 
 
 class CellState(NamedTuple):
-    """What a cell carries from step to step: its output, and, for an LSTM, its memory."""
+    """What a cell carries from step to step: its hidden state and, for an LSTM, its memory."""
 
     hidden: Float[Tensor, "B D"]
     memory: Float[Tensor, "B D"] | None = None
@@ -22,45 +22,45 @@ class CellState(NamedTuple):
 class Cell(nn.Module, ABC):
     """One layer of a recurrent network.
 
-    `cell(cell.inputs(x), state)` is one step. Whatever else enters a step (a context, a fed-back vector) is added to
-    `inputs(x)`, which therefore is computed outside the loop over the steps. The weights are those of torch's own
-    network, which takes all steps in one call where nothing else enters.
+    `cell(cell.inputs(x), state)` is one step. Whatever else enters a step (a context, input feeding) is added to
+    `inputs(x)`, which therefore can be computed outside the loop over the steps. The weights are those of torch's own
+    network, which runs all steps in one call where nothing else enters.
     """
 
     gates: ClassVar[int]
     networks: ClassVar[type[nn.GRU] | type[nn.LSTM]]
-    """Torch's network of such cells."""
+    """Torch's network with such cells."""
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
         self.network = self.networks(input_width, width, batch_first=True)
         self.input_size = self.gates * width
-        """Width of what `inputs` yields."""
+        """Width of what `inputs` returns."""
 
     def inputs(self, sequence: Float[Tensor, "B *T I"]) -> Float[Tensor, "B *T G"]:
-        """Compute the input side of all gates."""
+        """Compute the input projections of all gates."""
         weight, _, bias, _ = self.network.all_weights[0]
         return linear(sequence, weight, bias)
 
     def recurrent(self, hidden: Float[Tensor, "B D"], add: Float[Tensor, "B G"] | None = None) -> Float[Tensor, "B G"]:
-        """Compute the recurrent side of all gates, and add something to it."""
+        """Compute the recurrent projections of all gates, plus `add` if given."""
         _, weight, _, bias = self.network.all_weights[0]
         return linear(hidden, weight, bias, add)
 
     @abstractmethod
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
-        """Take one step."""
+        """Run one step."""
 
     @abstractmethod
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
-        """Take all steps in one call: the outputs of each."""
+        """Run all steps in one call; return the hidden state of each."""
 
 
 def run_network(network: nn.GRU | nn.LSTM, sequence: Any, state: Any = None) -> Any:
     """Run torch's own network over a sequence, packed or not.
 
-    On a GPU, autocast would run it in float16 whatever was asked for, and nothing here scales a loss for that: there it
-    is run as its weights are.
+    On a GPU, autocast would run it in float16 even if bfloat16 was asked for, and there is no loss scaling here: so it
+    runs in float32 there.
     """
     if torch.compiler.is_exporting():
         from regard.layers.padded_rnn import read_padded
@@ -91,22 +91,22 @@ class GRU(Cell):
     networks = nn.GRU
 
     def forward(self, inputs: Float[Tensor, "B G"], state: CellState) -> CellState:
-        """Take one step."""
+        """Run one step."""
         recurrent, width = self.recurrent(state.hidden), state.hidden.shape[-1]
         if by_kernels(inputs, recurrent, state.hidden):
             return CellState(gru_step(inputs, recurrent, state.hidden))
         if by_hand(recurrent):
             return CellState(GRUGates.apply(inputs, recurrent, state.hidden))  # type: ignore[no-untyped-call]
-        # Split, not sliced: going back, a split is one concatenation, a slice three kernels.
+        # Split, not sliced: the backward of a split is one concatenation, that of slices is three kernels.
         input_rz, input_new = torch.split(inputs, [2 * width, width], dim=-1)
         hidden_rz, hidden_new = torch.split(recurrent, [2 * width, width], dim=-1)
         reset, keep = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(input_new, reset, hidden_new))
-        # Autocast computes the gates in half precision, while a state that is carried on may be in full.
+        # Under autocast the gates are in half precision, while the carried state may be in float32.
         return CellState(torch.lerp(new.to(state.hidden.dtype), state.hidden, keep.to(state.hidden.dtype)))
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
-        """Take all steps in one call."""
+        """Run all steps in one call."""
         outputs: Tensor = run_network(self.network, sequence, state.hidden[None].contiguous())[0]
         return outputs
 
@@ -128,7 +128,7 @@ class LSTM(Cell):
     def forward(
         self, inputs: Float[Tensor, "B G"], state: CellState, transferred: Float[Tensor, "B D"] | None = None
     ) -> CellState:
-        """Take one step; `transferred` is what else goes into the memory, past the gates (Cheng et al. 2016)."""
+        """Run one step; `transferred` is added to the memory, bypassing the gates (Cheng et al. 2016)."""
         assert state.memory is not None
         width = state.hidden.shape[-1]
         if transferred is None and by_kernels(inputs, state.memory):
@@ -143,7 +143,7 @@ class LSTM(Cell):
         return CellState(torch.sigmoid(emit) * torch.tanh(memory), memory)
 
     def run(self, sequence: Float[Tensor, "B T I"], state: CellState) -> Float[Tensor, "B T D"]:
-        """Take all steps in one call."""
+        """Run all steps in one call."""
         assert state.memory is not None
         first = (state.hidden[None].contiguous(), state.memory[None].contiguous())
         outputs: Tensor = run_network(self.network, sequence, first)[0]

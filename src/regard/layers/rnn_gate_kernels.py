@@ -1,8 +1,8 @@
-"""The Triton kernels of the gates: one for a step, and one for its way back, whatever the types of what enters.
+"""Triton kernels for the gates: one for a step forward, one for its backward, for any mix of input dtypes.
 
-All is computed in float32. Nothing is kept for the way back but what entered: to compute the gates again takes less
-than to write and read them. How far rows lie apart is given in units, so that the compiler knows that it is a multiple
-of them, and reads several numbers at once.
+Everything is computed in float32. Only the inputs are saved for the backward pass: recomputing the gates is faster than
+writing and reading them. Row strides are given in multiples of UNIT, so that the compiler knows their alignment and can
+read several numbers at once.
 """
 
 from typing import no_type_check
@@ -32,7 +32,7 @@ def _read(X, d, inside):
 @triton.jit
 @no_type_check
 def _read_all(X, Y, Z, by_x, by_y, by_z, b, d, inside, N: tl.constexpr, UNIT: tl.constexpr):
-    """The sum of the first N of three."""
+    """Sum of the first N of three."""
     x = _read(X + b * by_x * UNIT, d, inside)
     if N > 1:
         x += _read(Y + b * by_y * UNIT, d, inside)
@@ -63,7 +63,7 @@ def _lstm_gates(IN, R, d, inside, D: tl.constexpr):
 @triton.jit(do_not_specialize=["by_i", "by_r", "by_c"])
 @no_type_check
 def lstm(IN, R, C, HIDDEN, MEMORY, by_i, by_r, by_c, UNIT: tl.constexpr, D: tl.constexpr, BD: tl.constexpr):
-    """One step, from both sides of the sums and the memory C to the output and the new memory."""
+    """One step, from both sides of the sums and the memory C to the hidden state and the new memory."""
     b = tl.program_id(1).to(tl.int64)
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     inside = d < D
@@ -79,7 +79,7 @@ def lstm_back(
     IN, R, C, X, Y, Z, TO_MEMORY, SUMS, BEFORE, by_i, by_r, by_c, by_x, by_y, by_z, by_m,
     UNIT: tl.constexpr, N: tl.constexpr, D: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of the sums, and of the memory before, from N of the output (X, Y, Z) and one of the memory."""
+    """Gradients of the sums and the previous memory, from N gradients of the output (X, Y, Z) and one of the memory."""
     b = tl.program_id(1).to(tl.int64)
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     inside = d < D
@@ -111,7 +111,7 @@ def _gru_gates(IN, R, d, inside, D: tl.constexpr):
 @triton.jit(do_not_specialize=["by_i", "by_r", "by_h"])
 @no_type_check
 def gru(IN, R, H, HIDDEN, by_i, by_r, by_h, UNIT: tl.constexpr, D: tl.constexpr, BD: tl.constexpr):
-    """One step, from both sides of the gates and the output H before to the new output."""
+    """One step, from both sides of the gates and the previous hidden state H to the new one."""
     b = tl.program_id(1).to(tl.int64)
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     inside = d < D
@@ -125,7 +125,7 @@ def gru_back(
     IN, R, H, X, Y, Z, INPUTS, RECURRENT, BEFORE, by_i, by_r, by_h, by_x, by_y, by_z,
     UNIT: tl.constexpr, N: tl.constexpr, D: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of both sides of the gates, and of the output before, from N of the output (X, Y, Z)."""
+    """Gradients of both sides of the gates and of the previous hidden state, from N of the new one (X, Y, Z)."""
     b = tl.program_id(1).to(tl.int64)
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     inside = d < D

@@ -1,7 +1,7 @@
-r"""What the cells do beside their products, forward and back by hand: a fraction of the operations that autograd makes.
+r"""The element-wise part of recurrent cells, forward and backward by hand: far fewer operations than with autograd.
 
-`tanh x` is computed as `2 σ(2x) - 1`, which takes a CPU a sixth of the time. On a GPU each way is one kernel. The cells
-in `cells.py` have the plain formulas, and these are tested against them.
+`tanh x` is computed as `2 σ(2x) - 1`, which takes a sixth of the time on a CPU. On a GPU each direction is one kernel.
+`rnn_cells.py` has the plain formulas, against which these are tested.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -16,27 +16,27 @@ from regard.step_loop import HALF, current, is_looping, runs_kernels
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 WIDE = 256
-"""Units that one program of a kernel computes, with TWO warps of threads."""
+"""Units per program of a kernel, computed by TWO warps of threads."""
 TWO = 2
 
 
 def by_hand(*parts: Tensor) -> bool:
-    """Whether a step of a loop is made of such by hand; half precision, which is taken to float32, on a CPU alone."""
+    """Whether to run a step of a loop by the functions here; half precision, computed in float32, on a CPU only."""
     return is_looping() and all(part.dtype not in HALF or part.device.type == "cpu" for part in parts)
 
 
 def by_kernels(*parts: Tensor) -> bool:
-    """Whether a step of a loop is one kernel."""
+    """Whether to run a step of a loop as one kernel."""
     kinds = (torch.float32, *HALF)
     return is_looping() and runs_kernels(parts[0].device) and all(part.dtype in kinds for part in parts)
 
 
 class LSTMGates(torch.autograd.Function):
-    """From the sums that enter an LSTM's gates, and its memory, to its new output and memory."""
+    """From the sums that enter an LSTM's gates, and its memory, to its hidden state and new memory."""
 
     @staticmethod
     def forward(ctx: Any, sums: Float[Tensor, "B G"], memory: Float[Tensor, "B D"]) -> tuple[Tensor, Tensor]:
-        """Take one step: the output is of the type of the sums, and the memory in float32 at least."""
+        """Run one step: the hidden state has the dtype of the sums, the memory at least float32."""
         width, ctx.kinds = memory.shape[-1], (sums.dtype, memory.dtype)
         memory = exact(memory)
         twice = sums.to(memory.dtype, copy=True)
@@ -52,7 +52,7 @@ class LSTMGates(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_hidden: Tensor, to_memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Go back over one step."""
+        """Backward of one step."""
         gates, memory, bent = ctx.saved_tensors
         to_hidden = to_hidden.to(gates.dtype)
         admit, forget, new, emit = gates.chunk(4, dim=-1)
@@ -73,13 +73,13 @@ class LSTMGates(torch.autograd.Function):
 
 
 class GRUGates(torch.autograd.Function):
-    """From both sides of a GRU's gates, and its output, to its new output."""
+    """From both sides of a GRU's gates, and its hidden state, to the new hidden state."""
 
     @staticmethod
     def forward(
         ctx: Any, inputs: Float[Tensor, "B G"], recurrent: Float[Tensor, "B G"], hidden: Float[Tensor, "B D"]
     ) -> Tensor:
-        """Take one step: the output stays of its type."""
+        """Run one step; the hidden state keeps its dtype."""
         width, ctx.kinds = hidden.shape[-1], (inputs.dtype, recurrent.dtype, hidden.dtype)
         inputs, recurrent, hidden = exact(inputs), exact(recurrent), exact(hidden)
         both = torch.add(inputs[:, : 2 * width], recurrent[:, : 2 * width]).sigmoid_()
@@ -92,7 +92,7 @@ class GRUGates(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Go back over one step."""
+        """Backward of one step."""
         both, echo, new, hidden = ctx.saved_tensors
         to_hidden = to_hidden.to(both.dtype)
         reset, keep = both.chunk(2, dim=-1)
@@ -115,7 +115,7 @@ class GRUGates(torch.autograd.Function):
 def lstm_step(
     inputs: Float[Tensor, "B G"], recurrent: Float[Tensor, "B G"], memory: Float[Tensor, "B D"]
 ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-    """Take a step of an LSTM by one kernel: its output, of the type of the sums, and its memory, of the type it has."""
+    """Run an LSTM step as one kernel; return the hidden state, in the dtype of the sums, and the memory, in its own."""
     loop = current()
     assert loop is not None
     *names, after = _LSTMKernel.apply(inputs, recurrent, memory)  # type: ignore[no-untyped-call]
@@ -125,14 +125,14 @@ def lstm_step(
 def gru_step(
     inputs: Float[Tensor, "B G"], recurrent: Float[Tensor, "B G"], hidden: Float[Tensor, "B D"]
 ) -> Float[Tensor, "B D"]:
-    """Take a step of a GRU by one kernel: its output, of the type it has."""
+    """Run a GRU step as one kernel; return the hidden state, in its own dtype."""
     loop = current()
     assert loop is not None
     return loop.rename(*_GRUKernel.apply(inputs, recurrent, loop.take(hidden)))  # type: ignore[no-untyped-call]
 
 
 class _LSTMKernel(torch.autograd.Function):
-    """From both sides of an LSTM's sums, and its memory, to its new output under three names, and its memory."""
+    """From both sides of an LSTM's sums, and its memory, to three aliases of its hidden state, and its new memory."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
@@ -170,7 +170,7 @@ class _LSTMKernel(torch.autograd.Function):
 
 
 class _GRUKernel(torch.autograd.Function):
-    """From both sides of a GRU's gates, and its output, to its new output under three names."""
+    """From both sides of a GRU's gates, and its hidden state, to three aliases of the new hidden state."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
@@ -207,7 +207,7 @@ class _GRUKernel(torch.autograd.Function):
 
 
 def _three(slopes: tuple[Tensor | None, ...], kind: Tensor, state: Float[Tensor, "B D"]) -> tuple[list[Tensor], int]:
-    """Return the gradients that there are, filled up to three, and how many count."""
+    """Return the gradients that are not None, padded to three, and how many there are."""
     there = [_in_rows(slope) for slope in slopes if slope is not None]
     there = there or [torch.zeros_like(state, dtype=kind.dtype)]
     return (there + there[:1] * 2)[:3], len(there)
@@ -218,12 +218,12 @@ def _like(matrix: Float[Tensor, "B D"], kind: torch.dtype | None = None) -> Floa
 
 
 def _in_rows(matrix: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
-    """Return it with the numbers of each row side by side, as it mostly is; rows may lie apart."""
+    """Return it with contiguous rows, as it mostly is already; rows may lie apart."""
     return matrix if matrix.stride(1) == 1 else matrix.contiguous()
 
 
 def _strides(*matrices: Float[Tensor, "B _"]) -> tuple[int, ...]:
-    """How far rows lie apart, in units, and the unit."""
+    """Row strides in multiples of a unit, and that unit."""
     strides = [matrix.stride(0) for matrix in matrices]
     unit = 8 if all(stride % 8 == 0 for stride in strides) else 1
     return *(stride // unit for stride in strides), unit
@@ -234,5 +234,5 @@ def _grid(state: Float[Tensor, "B D"]) -> tuple[int, int]:
 
 
 def _there(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Kernels run on the current device, which need not be the tensor's."""
+    """Make the tensor's device the current one, on which kernels run."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()

@@ -1,1 +1,1 @@
-"""Encoders, decoders, the systems made of them, and their folder on disk."""
+"""Encoders, decoders, the models made of them, and model folders on disk."""

@@ -1,4 +1,4 @@
-"""Watching every attention of a model while it runs, those within an encoder or decoder too."""
+"""Record the weights of every attention module of a model, self-attention included."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ Looks = dict[str, list[Float[Tensor, "B T H S"]]]
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[Looks]:
-    """Collect the weights of every look, by the name of the module that looked, in the order of the looks.
+    """Collect attention weights by module name, each list in the order of the calls.
 
-    While it lasts, weights are made even where nobody else asks for them; nothing else changes.
+    Within the context, weights are computed even where nothing else needs them; nothing else changes.
     """
     looks: Looks = {}
     hooks = []

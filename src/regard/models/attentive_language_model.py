@@ -1,4 +1,4 @@
-"""The decoder that looks at its own past."""
+"""The recurrent decoder that attends to its own past."""
 
 import torch
 from torch.nn import functional
@@ -16,18 +16,18 @@ from regard.shapes import Float, Int, Tensor
 
 @decoders.register("looking-back")
 class LookingBackDecoder(RecurrentDecoder):
-    r"""A recurrent network that looks at all its states before the present one (Daniluk et al. 2017, section 2.1).
+    r"""A recurrent network that attends to all its earlier states (Daniluk et al. 2017, section 2.1).
 
     .. math::
         h_t = f(h_{t-1}, E y_{t-1}) \qquad c_t = \mathrm{attend}(h_t, (h_1, \dots, h_{t-1})) \qquad
         \hat h_t = \tanh(W [c_t; h_t]) \qquad p(y_t) \propto \exp(W_s \hat h_t)
 
-    `model.self_attention` says how it looks; at the first step there is nothing yet, and `c_1 = 0`. Nothing of a look
-    enters the recurrence, so the layers run over all steps in one call, and all looks are one product. Where there is
-    a source, it looks at that too, as Luong's decoder does, and the readout has both contexts.
+    `model.self_attention` configures the attention; at the first step there is no past, and `c_1 = 0`. No context
+    enters the recurrence, so the layers run over all steps in one call, and so does the attention. If there is a
+    source, it attends to that too, as Luong's decoder does, and the readout gets both contexts.
     Differs from the paper: the past is all of it, not a window of some states (that is `model.self_attention.reach=
-    window`); any score; the states that are looked at, looked with and read from are not kept apart, which the paper
-    calls key, value and predict and finds to be worth a little.
+    window`); any score; the same state serves as key, value and prediction vector, which the paper separates and finds
+    to be worth a little.
     """
 
     goes_on = True
@@ -38,8 +38,8 @@ class LookingBackDecoder(RecurrentDecoder):
         config = model.decoder
         if config.readout == "none":
             raise ConfigError(
-                "The looking-back decoder looks after its step, and with model.decoder.readout=none nothing would read "
-                "what it saw: take model.decoder.readout=tanh."
+                "The looking-back decoder attends after its recurrent step, so with model.decoder.readout=none nothing "
+                "would use the context: set model.decoder.readout=tanh."
             )
         self._make_stack(config, parts.embedding.embedding_dim, config.width)
         self.own: Attention = build_attention(
@@ -75,7 +75,7 @@ class LookingBackDecoder(RecurrentDecoder):
         return taught, state._replace(carry=attended.carry)
 
     def _look_back(self, top: Float[Tensor, "B 1 D"], past: Past) -> tuple[Tensor, Past, Extras]:
-        """Look with one state at those before it, and add it to them."""
+        """Attend with one state to those before it, and append it to them."""
         if past.memory is None:
             real = torch.ones(top.shape[0], 1, dtype=torch.bool, device=top.device)
             return past.seen[:, None], Past(self.own.remember(top, real), past.seen), Extras()
@@ -84,13 +84,13 @@ class LookingBackDecoder(RecurrentDecoder):
         return attended.context, after, attended.extras
 
     def _look_back_at_once(self, hidden: Float[Tensor, "B T D"]) -> tuple[Tensor, Extras]:
-        """Look with every state but the first at those before it.
+        """Attend with every state but the first to those before it.
 
-        Queries count from the second state, keys from the first: a query may look at its own position and before, and
-        so at what stood before it.
+        Queries start at the second state, keys at the first: so a causal mask, which allows a query its own index,
+        allows exactly the states before it.
         """
         before = hidden[:, :-1]
         real = torch.ones(before.shape[:2], dtype=torch.bool, device=hidden.device)
         attended: Attended = self.own(hidden[:, 1:], self.own.remember(before, real), Carry(), False)
-        told = (None if part is None else functional.pad(part, (1, 0)) for part in attended.extras)
-        return functional.pad(attended.context, (0, 0, 1, 0)), Extras(*told)
+        padded = (None if part is None else functional.pad(part, (1, 0)) for part in attended.extras)
+        return functional.pad(attended.context, (0, 0, 1, 0)), Extras(*padded)

@@ -1,4 +1,4 @@
-"""The decoder that looks, then steps."""
+"""The decoder that attends, then steps."""
 
 import torch
 
@@ -13,16 +13,16 @@ from regard.step_loop import Linear
 
 @decoders.register("bahdanau")
 class BahdanauDecoder(RecurrentDecoder):
-    r"""Look with the last state, then step with what was seen (Bahdanau et al. 2014, section 3.1 and appendix A.2).
+    r"""Attend with the last state, then step with the context (Bahdanau et al. 2014, section 3.1 and appendix A.2).
 
     .. math::
         c_i = \mathrm{attend}(s_{i-1}, h) \qquad s_i = f(s_{i-1}, E y_{i-1}, c_i) \qquad
         p(y_i) \propto \exp(y_i^\top W_o\, t(s_i, E y_{i-1}, c_i))
 
     Without attention `c_i` is the encoder's last state at every step, which makes it the decoder of Cho et al. 2014
-    (section 2.2). With several layers the context enters the lowest and the query is the state of the topmost.
+    (section 2.2). With several layers the context enters the lowest, and the query is the state of the topmost.
     Everything that does not depend on the recurrence (`E y`, the readout, the output layer) is computed outside it.
-    Differs from the paper: see the cells and readouts; the paper has one layer.
+    Differs from the paper: any number of layers, where the paper has one; see also the cells and readouts.
     """
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
@@ -37,10 +37,10 @@ class BahdanauDecoder(RecurrentDecoder):
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
-        # Without attention the context never changes: its part of the input is computed once.
+        # Without attention the context never changes: its projection is computed once.
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
         states, looks = [], []
-        # By step first: what enters a step lies in one piece.
+        # Time first, so that the input of each step is contiguous.
         inputs = self.layers[0].inputs(embedded.transpose(0, 1))
         with self._looping(tokens, state):
             for t, entering in enumerate(inputs.unbind()):

@@ -1,4 +1,4 @@
-"""How a decoder's first state comes from what the encoder yields."""
+"""The decoder's initial state, computed from the encoder's output."""
 
 import torch
 from torch import nn
@@ -14,21 +14,21 @@ STARTS = ("last", "mean")
 
 
 class Bridge(nn.Module):
-    r"""Start each decoder layer from the encoder layer beside it, the topmost from the topmost.
+    r"""Start each decoder layer from the corresponding encoder layer, the topmost from the topmost.
 
-    A decoder that goes on from where the encoder ended takes the state over as it is, where cell, width and direction
-    are the same (Sutskever et al. 2014; Luong et al. 2015). Otherwise `s_0 = \tanh(W_s h)` (Cho et al. 2014, section
-    2.2), where of two directions `h` is that of the backward one, which has just read the first word (Bahdanau et al.
-    2014, appendix A.2.2); without attention it is both, since nothing else of the source gets through. An LSTM's memory
-    starts likewise, or from zero where the encoder has none. A deeper decoder starts its upper layers all from the
-    topmost. With `start="mean"`, `h` is the mean of all states instead (Sennrich et al. 2017). Without an encoder (a
-    language model) everything starts from zero.
+    A decoder that continues where the encoder ended takes over the state unchanged, if cell, width and direction are
+    the same (Sutskever et al. 2014; Luong et al. 2015). Otherwise `s_0 = \tanh(W_s h)` (Cho et al. 2014, section 2.2).
+    For a bidirectional encoder `h` is the state of the backward direction, which has just read the first word (Bahdanau
+    et al. 2014, appendix A.2.2); without attention it is both, since nothing else of the source gets through. An LSTM's
+    memory starts likewise, or from zero if the encoder has none. The upper layers of a deeper decoder all start from
+    the encoder's topmost layer. With `start="mean"`, `h` is the mean of all states (Sennrich et al. 2017). Without an
+    encoder (a language model) everything starts from zero.
     """
 
     def __init__(
         self, summary: Summary, state_width: int, decoder: DecoderConfig, has_attention: bool, goes_on: bool = False
     ) -> None:
-        """`goes_on` says that the decoder may take states over as they are."""
+        """`goes_on` says that the decoder may take over states unchanged."""
         super().__init__()
         if decoder.start not in STARTS:
             raise ConfigError(f"model.decoder.start must be one of {', '.join(STARTS)}, got {decoder.start!r}.")
@@ -49,7 +49,7 @@ class Bridge(nn.Module):
         )
 
     def forward(self, encoded: Encoded) -> tuple[CellState, ...]:
-        """Return the first state of every decoder layer."""
+        """Return the initial state of every decoder layer."""
         if not self.encoder_layers:
             zero = encoded.states.new_zeros(encoded.states.shape[0], self.width)
             return (CellState(zero, zero if self.has_memory else None),) * self.decoder_layers

@@ -1,4 +1,4 @@
-"""From a configuration to a model with its first weights."""
+"""Build a model from its configuration, with initial weights."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,24 +39,24 @@ PAD = 0
 TRANSFORMER = "transformer"
 TIES = ("none", "output", "all")
 LOOKING_AT_ITSELF = {TRANSFORMER, "lstmn", "looking-back"}
-"""Encoders and decoders whose sequence looks at itself."""
+"""Encoders and decoders with self-attention."""
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
-    """Make the model that a configuration describes; weights are drawn from torch's generator."""
+    """Build the model that a configuration describes; weights are sampled from torch's generator."""
     model = assemble(config, source_size, target_size)
     initialise(model)
     return model
 
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
-    """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
+    """Build the same model without initialising it, which takes most of the time: its weights are to be loaded."""
     with SkipInitialisation():
         return assemble(config, source_size, target_size)
 
 
 class SkipInitialisation(TorchFunctionMode):
-    """Leaves memory that was to be filled at random as it is."""
+    """Disable random initialisation: tensors that would be filled at random stay uninitialised."""
 
     drawing: ClassVar = {
         *(torch.Tensor.uniform_, torch.Tensor.normal_),
@@ -75,9 +75,9 @@ class SkipInitialisation(TorchFunctionMode):
 
 
 def assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
-    """Make the same model without first weights."""
+    """Build the same model without initial weights."""
     if config.image is not None:
-        raise ConfigError("This model reads images (model.image), and here are texts alone: set model.image=none.")
+        raise ConfigError("This model reads images (model.image), but the data is text only: set model.image=none.")
     check_model(config, source_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
     position = make_position(config)
@@ -102,21 +102,21 @@ def assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq
 
 
 def make_embedding(config: ModelConfig, size: int, kind: str, position: Position | None) -> Embedding:
-    """Make the embedding of one side. Beside a Transformer, a recurrent side is told no positions: it counts itself."""
+    """Build the embedding of one side. In a hybrid with a Transformer, the recurrent side gets no positions."""
     kinds = (config.encoder.kind, config.decoder.kind)
-    told = position if kind == TRANSFORMER or TRANSFORMER not in kinds else None
-    return Embedding(size, config.embedding, PAD, told, scaled=told is not None or kind == TRANSFORMER)
+    own = position if kind == TRANSFORMER or TRANSFORMER not in kinds else None
+    return Embedding(size, config.embedding, PAD, own, scaled=own is not None or kind == TRANSFORMER)
 
 
 def make_position(config: ModelConfig) -> Position | None:
-    """Make what is added to embeddings; None for nothing."""
+    """Build the position encoding that is added to embeddings; None if there is none."""
     if config.positions == "none" or not positions[config.positions].absolute:
         return None
     return positions[config.positions](PositionSizes(config.embedding, longest=config.self_attention.longest))
 
 
 def check_model(config: ModelConfig, source_size: int, target_size: int) -> None:
-    """Refuse what no model can be made of."""
+    """Refuse configurations that no model can be built from."""
     if config.tie not in TIES:
         raise ConfigError(f"model.tie must be one of {', '.join(TIES)}, got {config.tie!r}.")
     if config.tie == "all" and source_size != target_size:
@@ -133,18 +133,18 @@ def check_model(config: ModelConfig, source_size: int, target_size: int) -> None
         )
     if config.encoder.kind == "none" and config.attention is not None and config.image is None:
         raise ConfigError(
-            "model.encoder.kind=none makes a language model, which has no source to look at: set model.attention=none "
-            "(model.self_attention is how it looks at its own past)."
+            "model.encoder.kind=none makes a language model, which has no source to attend to: set "
+            "model.attention=none (model.self_attention configures attention to its own past)."
         )
     if config.decoder.kind == "luong" and config.decoder.readout == "none" and config.attention is not None:
         raise ConfigError(
-            "The luong decoder looks after its step, and with model.decoder.readout=none nothing would read what it "
-            "saw: take model.decoder.readout=tanh, or model.attention=none."
+            "The luong decoder attends after its recurrent step, so with model.decoder.readout=none nothing would use "
+            "the context: set model.decoder.readout=tanh, or model.attention=none."
         )
     if config.encoder.kind in LOOKING_AT_ITSELF and config.self_attention.focus == "hard":
         raise ConfigError(
-            "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks "
-            "of an encoder at its own source belong to none: take gumbel, which learns through what it draws."
+            "model.self_attention.focus=hard gets its reward from the target token that follows each step, and the "
+            "steps of an encoder's self-attention have none: use gumbel, which has a gradient of its own."
         )
     check_copying(config)
     _check_names(config)
@@ -163,7 +163,7 @@ def check_model(config: ModelConfig, source_size: int, target_size: int) -> None
 
 
 def _check_names(config: ModelConfig) -> None:
-    """Refuse what is misspelt or without effect, whether or not this model would ever come to read it."""
+    """Refuse misspelt names and settings without effect, even those that this model would never read."""
     for attention in (config.attention, config.self_attention):
         if attention is not None:
             _ = scores[attention.score], reaches[attention.reach], focuses[attention.focus]
@@ -175,21 +175,21 @@ def _check_names(config: ModelConfig) -> None:
     if config.positions != "none" and not positions[config.positions].absolute and not looks:
         absolute = " or ".join(name for name in positions if positions[name].absolute)
         raise ConfigError(
-            f"model.positions={config.positions} acts where a sequence looks at itself, and nothing in this model "
-            f"does: set it to none, or take {absolute}, which are added to embeddings."
+            f"model.positions={config.positions} acts in self-attention, and this model has none: set it to none, "
+            f"or use {absolute}, which are added to embeddings."
         )
 
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Draw first weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
+    """Set initial weights: Glorot for matrices, orthogonal for each recurrent gate, zero for biases.
 
-    Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then take some hundred steps to
-    find them. Those that are scaled, or that an output layer shares, have the variance that makes a sum over their
-    width one. The gates of an LSTM are drawn apart, and its forget gate starts open (bias 1, Gers et al. 2000). Luong's
-    attentional vector is read off states and their mean alone, which start at a quarter or less: its map is four times
-    larger. The papers drew small uniform or Gaussian weights; these need no tuning. Norms, the maps of single heads,
-    positions, and learned scales and offsets have first values of their own.
+    Embeddings are standard normal: smaller ones all but vanish in deep LSTMs, which then need some hundred steps to
+    find them. Those that are scaled, or shared with an output layer, have variance 1/width. The gates of an LSTM are
+    initialised separately, and its forget gate starts open (bias 1, Gers et al. 2000). Luong's attentional vector
+    depends on states and their mean alone, which start at a quarter or less: its weights are four times larger. The
+    papers used small uniform or Gaussian weights; these need no tuning. Norms, `HeadLinear`, positions, and learned
+    scales and offsets keep initial values of their own.
     """
     of_own = (nn.LayerNorm, HeadLinear, Position)
     kept = {id(p) for module in model.modules() if isinstance(module, of_own) for p in module.parameters()}
@@ -203,7 +203,7 @@ def initialise(model: nn.Module) -> None:
             parameter[PAD].zero_()
         elif "bias" in kind[-1]:
             parameter.zero_()
-        elif parameter.dim() == 1:  # a scale or an offset: it has a first value of its own
+        elif parameter.dim() == 1:  # a scale or an offset, with an initial value of its own
             continue
         elif kind[-1].startswith("weight_hh"):
             for gate in parameter.chunk(parameter.shape[0] // parameter.shape[1]):
@@ -218,7 +218,7 @@ def initialise(model: nn.Module) -> None:
 
 
 def _whole_embeddings(model: nn.Module) -> set[int]:
-    """Return the embeddings that are neither scaled nor tied to anything, where nothing in the model is tied."""
+    """Return the embeddings that start at unit variance: those not scaled, if no weights in the model are tied."""
     tables = [module for module in model.modules() if isinstance(module, Embedding)]
     names = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
     if any(names[id(table.weight)] > 1 for table in tables):

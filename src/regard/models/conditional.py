@@ -1,4 +1,4 @@
-"""The decoder that steps, looks, and steps again."""
+"""The decoder that steps, attends, and steps again."""
 
 import torch
 
@@ -13,14 +13,14 @@ from regard.shapes import Int, Tensor
 
 @decoders.register("conditional")
 class ConditionalDecoder(RecurrentDecoder):
-    r"""Two cells a step, and a look between them (the conditional GRU of Sennrich et al. 2017, section 2, and dl4mt).
+    r"""Two cells per step with attention between them (conditional GRU: Sennrich et al. 2017, section 2, and dl4mt).
 
     .. math::
         s'_j = \mathrm{GRU}_1(s_{j-1}, E y_{j-1}) \qquad c_j = \mathrm{attend}(s'_j, h) \qquad
         s_j = \mathrm{GRU}_2(s'_j, c_j) \qquad p(y_j) \propto \exp(W_o\, t(s_j, E y_{j-1}, c_j))
 
-    So what is looked for depends on the word just written, which Bahdanau's query does not know yet. Further layers
-    read `s_j`, the topmost enters the readout, and queries stay those of the lowest. Without attention `c_j` is the
+    So the query depends on the word just written, which Bahdanau's query does not include yet. Further layers read
+    `s_j`, the topmost enters the readout, and queries stay those of the lowest. Without attention `c_j` is the
     encoder's last state at every step.
     Differs from the paper: the cells may be LSTMs, whose second takes over the first's memory; the readout has one bias
     or none, not one for each part.
@@ -40,7 +40,7 @@ class ConditionalDecoder(RecurrentDecoder):
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         fixed = self.second.inputs(state.fixed) if self.attention is None else None
         states, looks = [], []
-        # By step first: what enters a step lies in one piece.
+        # Time first, so that the input of each step is contiguous.
         inputs = self.layers[0].inputs(embedded.transpose(0, 1))
         with self._looping(tokens, state):
             for t, entering in enumerate(inputs.unbind()):

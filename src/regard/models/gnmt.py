@@ -1,4 +1,4 @@
-"""Google's translator: deep stacks of LSTMs that still train."""
+"""Google's translation model (GNMT): deep stacks of LSTMs with residuals."""
 
 import torch
 
@@ -15,14 +15,14 @@ from regard.step_loop import Linear
 
 @encoders.register("gnmt")
 class GNMTEncoder(RecurrentEncoder):
-    r"""Only the lowest layer reads in both directions; residuals from the third (Wu et al. 2016, sections 3.1 and 3.2).
+    r"""Only the lowest layer is bidirectional; residuals from the third on (Wu et al. 2016, sections 3.1 and 3.2).
 
     .. math::
         x^1_t = [\overrightarrow m_t; \overleftarrow m_t] \qquad
         c^i_t, m^i_t = \mathrm{LSTM}_i(c^i_{t-1}, m^i_{t-1}, x^{i-1}_t) \qquad x^i_t = m^i_t + x^{i-1}_t \quad (i \ge 3)
 
-    One direction is what let the paper run each layer on a processor of its own, one step behind the layer below.
-    The summary of the lowest layer, where there are others, is that of its backward direction.
+    With one direction the paper could run each layer on a device of its own, one step behind the layer below.
+    With several layers, the lowest one's summary is that of its backward direction.
     Differs from the paper: cells may be GRUs, and dropout acts on the input of every layer.
     """
 
@@ -40,23 +40,23 @@ class GNMTEncoder(RecurrentEncoder):
         return 2 if config.bidirectional and depth == 0 else 1
 
     def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
-        # All layers are of one width in the summary; a lowest layer that is the only one has room for both directions.
+        # The summary has one width: of several layers, the lowest gives one direction; a single layer gives both.
         return final[-1] if self.summary.directions == 1 else super()._final(final)
 
 
 @decoders.register("gnmt")
 class GNMTDecoder(RecurrentDecoder):
-    r"""The lowest layer looks, and all layers read what it saw (Wu et al. 2016, section 3 and figure 1).
+    r"""The lowest layer attends, and all layers read its context (Wu et al. 2016, section 3 and figure 1).
 
     .. math::
         a_t = \mathrm{attend}(m^1_{t-1}, x) \qquad m^1_t = \mathrm{LSTM}_1(m^1_{t-1}, [E y_{t-1}; a_t]) \qquad
         m^i_t = \mathrm{LSTM}_i(m^i_{t-1}, [x^{i-1}_t; a_t]) \qquad x^i_t = m^i_t + x^{i-1}_t \quad (i \ge 3)
 
-    The query is the lowest layer's output of the step before (equation 4), so that only this layer and the looks need a
-    loop over the steps: the layers above run over all of them in one call. The output layer reads the topmost
+    The query is the lowest layer's output of the previous step (equation 4), so only this layer and the attention need
+    a loop over the steps: the layers above run over all of them in one call. The output layer reads the topmost
     (`readout=none`); another readout reads the context too. Without attention `a_t` is the encoder's last state.
-    Differs from the paper: cells may be GRUs. How the decoder starts the paper does not say; here each layer goes on
-    from the encoder's layer beside it.
+    Differs from the paper: cells may be GRUs. The paper does not say how the decoder starts; here each layer continues
+    from the encoder layer at the same depth.
     """
 
     goes_on = True
@@ -74,7 +74,7 @@ class GNMTDecoder(RecurrentDecoder):
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
         above = state.cells[1:]
         states, looks = [], []
-        # By step first: what enters a step lies in one piece.
+        # Time first, so that the input of each step is contiguous.
         inputs = self.layers[0].inputs(embedded.transpose(0, 1))
         with self._looping(tokens, state):
             for entering in inputs.unbind():
@@ -92,7 +92,7 @@ class GNMTDecoder(RecurrentDecoder):
     def _run_above(
         self, outputs: Float[Tensor, "B T D"], contexts: Float[Tensor, "B T C"], state: RecurrentState
     ) -> tuple[Float[Tensor, "B T D"], RecurrentState]:
-        """Run the layers above the lowest; only one step leaves a state that is of use."""
+        """Run the layers above the lowest; over several steps (training) the final state is not computed."""
         after = [state.cells[0]]
         for depth, layer in enumerate(self.layers[1:], start=1):
             entering = self.dropout(outputs)

@@ -1,4 +1,4 @@
-"""A model that is used, and not trained."""
+"""Run a model in evaluation mode, without gradients."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def inference_mode(model: nn.Module) -> Iterator[None]:
-    """Switch off dropout and gradients for a while: a model in training can be used too, and goes on as it was."""
+    """Switch off dropout and gradients within the context, then restore the training mode."""
     training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""The long short-term memory-network: an LSTM that keeps all its states, and looks at them at every step."""
+"""The LSTMN (long short-term memory-network): an LSTM that attends to all its earlier states at every step."""
 
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -23,7 +23,7 @@ FUSIONS = ("deep", "shallow")
 
 
 class Stepped(NamedTuple):
-    """What a step of the cell yields."""
+    """Result of a step of the cell."""
 
     state: CellState
     past: Past
@@ -40,9 +40,9 @@ class LSTMNCell(nn.Module):
         i_t, f_t, o_t, \hat c_t = (\sigma, \sigma, \sigma, \tanh)(W [\tilde h_t, x_t]) \qquad
         c_t = f_t \odot \tilde c_t + i_t \odot \hat c_t \qquad h_t = o_t \odot \tanh(c_t)
 
-    That is an LSTM whose last state is put together anew at each step from all of its states, which stay on two tapes.
-    `model.self_attention` says how it looks; with the additive score it is the paper's. Nothing is on the tapes
-    before the first step: what is seen there is zero.
+    That is an LSTM whose previous state is a weighted sum of all its earlier states, which are kept on two tapes.
+    `model.self_attention` configures the attention; with the additive score it is the paper's. The tapes are empty
+    before the first step, and the sum is zero there.
     Differs from the paper: the gates have biases.
     """
 
@@ -55,7 +55,7 @@ class LSTMNCell(nn.Module):
         self.width = width
 
     def begin(self, like: Float[Tensor, "B _"], state: CellState | None = None) -> Past:
-        """Return empty tapes, or tapes with one state on them."""
+        """Return empty tapes, or tapes with one state."""
         memory = None
         if state is not None:
             assert state.memory is not None
@@ -69,7 +69,7 @@ class LSTMNCell(nn.Module):
         past: Past,
         transferred: Float[Tensor, "B D"] | None = None,
     ) -> Stepped:
-        """Take one step with an input and its side of the gates, and write the new state on the tapes."""
+        """Run one step on an input and its gate projections, and append the new state to the tapes."""
         hidden = memory = past.seen.new_zeros(x.shape[0], self.width)
         extras = Extras()
         if past.memory is not None:
@@ -84,11 +84,11 @@ class LSTMNCell(nn.Module):
 
 @encoders.register("lstmn")
 class LSTMNEncoder(Encoder):
-    """A reader that links each word to the words before it (Cheng et al. 2016, section 3.2).
+    """An encoder that links each word to the words before it (Cheng et al. 2016, section 3.2).
 
-    It yields both tapes of its topmost layer. A further layer reads the hidden states of the one below. Padding comes
-    after all that is real, so nothing real looks at it.
-    Differs from the paper: it may read in both directions, with tapes of their own, laid side by side.
+    It returns both tapes of its topmost layer. A further layer reads the hidden states of the one below. Padding comes
+    after all real tokens, so no real position attends to it.
+    Differs from the paper: it may be bidirectional, with tapes for each direction, concatenated.
     """
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
@@ -110,7 +110,7 @@ class LSTMNEncoder(Encoder):
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Read the embedded source."""
+        """Encode the embedded source."""
         order = reversal(mask)[..., None]
         last = (mask.sum(dim=1) - 1).clamp(min=0)[:, None, None]
         below, finals = embedded.masked_fill(~mask[..., None], 0.0), []
@@ -133,7 +133,7 @@ class LSTMNEncoder(Encoder):
 
     @staticmethod
     def _read(cell: LSTMNCell, sequence: Float[Tensor, "B S I"]) -> tuple[Tensor, Tensor]:
-        """Read from the first place to the last: the hidden tape and that of the memories."""
+        """Read from the first position to the last; return the hidden tape and the memory tape."""
         past, hidden, memories = cell.begin(sequence[:, 0]), [], []
         for x, entering in zip(sequence.unbind(dim=1), cell.cell.inputs(sequence).unbind(dim=1), strict=True):
             state, past, _ = cell(x, entering, past)
@@ -144,10 +144,10 @@ class LSTMNEncoder(Encoder):
 
 @decoders.register("lstmn")
 class LSTMNDecoder(RecurrentDecoder):
-    r"""A writer of such cells, with what it sees of the source fused in (Cheng et al. 2016, section 4).
+    r"""A decoder of LSTMN cells with attention to the source fused in (Cheng et al. 2016, section 4).
 
-    Deep fusion looks at both tapes of the source, `γ` (hidden) and `α` (memories), and lets a gate transfer what it saw
-    of the memories into the memory of its lowest layer:
+    Deep fusion attends to both tapes of the source, `γ` (hidden) and `α` (memories), and a gate transfers the context
+    of the memories into the memory of the lowest layer:
 
     .. math::
         b^t_j = u^\top \tanh(W_\gamma \gamma_j + W_x x_t + W_{\tilde\gamma} \tilde\gamma_{t-1}) \qquad
@@ -156,12 +156,12 @@ class LSTMNDecoder(RecurrentDecoder):
         r_t = \sigma(W_r [\tilde\gamma_t, x_t]) \qquad
         c_t = r_t \odot \tilde\alpha_t + f_t \odot \tilde c_t + i_t \odot \hat c_t \qquad h_t = o_t \odot \tanh(c_t)
 
-    Shallow fusion leaves the cell as it is and looks as Bahdanau's decoder does: with the last state at the hidden
-    tape, and what is seen enters the gates as further input. Without attention and encoder it is a language model.
-    Where the encoder keeps no memories, its states stand for them; where its tapes are of another width, `α` is mapped.
+    Shallow fusion leaves the cell unchanged and attends as Bahdanau's decoder does: with the last state to the hidden
+    tape, and the context is a further input of the gates. Without attention and encoder it is a language model.
+    If the encoder keeps no memories, its states are used for them; if its tapes have another width, `α` is projected.
     Differs from the paper: `r_t` has a bias; the tapes begin with the encoder's last state (empty in a language model);
-    the readout may read the word before and `\tilde\gamma_t` beside the state; a look at one tape, however deep the
-    stack.
+    the readout may read the previous word and `\tilde\gamma_t` beside the state; there is one attention to the source,
+    however many layers there are.
     """
 
     goes_on = True
@@ -200,7 +200,7 @@ class LSTMNDecoder(RecurrentDecoder):
         return attention.remember(states, memories, encoded.mask)
 
     def start(self, encoded: Encoded) -> RecurrentState:
-        """Begin the tapes where the encoder ended."""
+        """Start the tapes with the encoder's last state."""
         state = super().start(encoded)
         has_source = self.summary.layers > 0
         past = [
@@ -214,38 +214,38 @@ class LSTMNDecoder(RecurrentDecoder):
         return cast(list[LSTMNCell], list(self.stack))
 
     def _fed_width(self) -> int:
-        # What is fed from step to step is what the last look saw of the source's hidden tape.
+        # Fed from step to step: the last context of the source's hidden tape.
         return self.context_width // 2 if isinstance(self.attention, TapeAttention) else 0
 
     def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         inputs = self._layers[0].cell.inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
-        tops, seens, looks, told = [], [], [], []
+        tops, contexts, attended_steps, own_extras = [], [], [], []
         for t, entering in enumerate(inputs):
             x = embedded[:, t]
             deep = isinstance(self.attention, TapeAttention)
             query = torch.cat([x, state.fed], dim=-1) if deep else state.cells[-1].hidden
             attended = self._look(query[:, None], state, look)
-            seen, transferred = attended.context[:, 0], None
+            context, transferred = attended.context[:, 0], None
             if deep:
-                seen, memories = seen.chunk(2, dim=-1)
+                context, memories = context.chunk(2, dim=-1)
                 kept = memories if self.transfer is None else self.transfer(memories)
-                transferred = torch.sigmoid(self.W_r(torch.cat([seen, x], dim=-1))) * kept
-                state = state._replace(fed=seen)
+                transferred = torch.sigmoid(self.W_r(torch.cat([context, x], dim=-1))) * kept
+                state = state._replace(fed=context)
             elif self.attention is not None:
-                entering = entering + self.context_inputs(seen)
+                entering = entering + self.context_inputs(context)
             state, top, extras = self._climb_tapes(x, entering, transferred, state, scales, t)
             state = state._replace(carry=attended.carry)
             tops.append(top)
-            seens.append(seen)
-            looks.append(attended)
-            told.append(extras)
+            contexts.append(context)
+            attended_steps.append(attended)
+            own_extras.append(extras)
         parts = [torch.stack(tops, dim=1), embedded]
         if self.attention is not None:
-            parts.append(torch.stack(seens, dim=1))
-        taught = self._taught(self.output_dropout(self.readout(parts)), looks, state)
-        return taught._replace(extras=add_extras([taught.extras, join_steps(told)])), state
+            parts.append(torch.stack(contexts, dim=1))
+        taught = self._taught(self.output_dropout(self.readout(parts)), attended_steps, state)
+        return taught._replace(extras=add_extras([taught.extras, join_steps(own_extras)])), state
 
     def _climb_tapes(
         self,
@@ -256,7 +256,7 @@ class LSTMNDecoder(RecurrentDecoder):
         scales: list[Tensor],
         t: int,
     ) -> tuple[RecurrentState, Float[Tensor, "B D"], Extras]:
-        """Take one step of all layers: the new state, what leaves the topmost, and what the looks told."""
+        """Run one step of all layers; return the new state, the output of the topmost, and the attention's extras."""
         stepped: list[Stepped] = [self._layers[0](x, entering, state.past[0], transferred)]
         below = stepped[0].state.hidden
         for depth, layer in enumerate(self._layers[1:], start=1):

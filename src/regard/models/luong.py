@@ -1,4 +1,4 @@
-"""The decoder that steps, then looks."""
+"""The decoder that steps, then attends."""
 
 import torch
 
@@ -14,15 +14,15 @@ from regard.step_loop import Linear
 
 @decoders.register("luong")
 class LuongDecoder(RecurrentDecoder):
-    r"""Step, then look with the new state (Luong et al. 2015, section 3).
+    r"""Step, then attend with the new state (Luong et al. 2015, section 3).
 
     .. math::
         h_t = f(h_{t-1}, [E y_{t-1}; \tilde h_{t-1}]) \qquad c_t = \mathrm{attend}(h_t, \bar h) \qquad
         \tilde h_t = \tanh(W_c [c_t; h_t]) \qquad p(y_t) \propto \exp(W_s \tilde h_t)
 
     With input feeding (section 3.3) the attentional vector enters the next step; without it, the layers run over all
-    steps in one call and all looks are one product. Without attention the readout has the state alone, which makes it
-    the decoder of Sutskever et al. 2014.
+    steps in one call, and so does the attention. Without attention the readout has the state alone, which makes it the
+    decoder of Sutskever et al. 2014.
     Differs from the paper: the output layer has a bias.
     """
 
@@ -49,7 +49,7 @@ class LuongDecoder(RecurrentDecoder):
             return self._run_at_once(embedded, state, look)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         features, looks = [], []
-        # By step first: what enters a step lies in one piece.
+        # Time first, so that the input of each step is contiguous.
         inputs = self.layers[0].inputs(embedded.transpose(0, 1))
         with self._looping(tokens, state):
             for t, entering in enumerate(inputs.unbind()):
@@ -66,7 +66,7 @@ class LuongDecoder(RecurrentDecoder):
         self, embedded: Float[Tensor, "B T E"], state: RecurrentState, look: bool
     ) -> tuple[Taught, RecurrentState]:
         features, attended = self._merge(self._run_layers(embedded, state), state, look)
-        # Training ends here: the state after a whole target is of no use to anyone.
+        # Only teacher forcing comes here, and it does not use the state after the last step.
         return self._taught(self.output_dropout(features), [attended], state), state
 
     def _merge(self, hidden: Float[Tensor, "B T D"], state: RecurrentState, look: bool) -> tuple[Tensor, Attended]:

@@ -1,4 +1,4 @@
-"""Reading a model folder's configuration and weights."""
+"""Read a model folder's configuration and weights."""
 
 from pathlib import Path
 
@@ -14,37 +14,37 @@ from regard.errors import ModelError
 CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
 CACHE = "cache"
-"""What a run has made of its corpora."""
+"""Subfolder of data that a run has prepared from its corpora."""
 
 
 def open_folder(folder: Path) -> Config:
     """Read a model folder's configuration."""
     if folder.is_file():
-        raise ModelError(f"{folder} is a file, not a model folder: give a folder that regard train --out has made.")
+        raise ModelError(f"{folder} is a file, not a model folder: give a folder made by regard train --out.")
     if not folder.is_dir():
-        raise ModelError(f"There is no model folder {folder}: train one with regard train … --out {folder}.")
+        raise ModelError(f"There is no model folder {folder}: train a model with regard train … --out {folder}.")
     if not (folder / CONFIG).is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}.")
     config = read_toml(folder / CONFIG)
     if not (folder / CONFIG).read_bytes().strip():
-        raise ModelError(f"{folder / CONFIG} is empty. Copy the model folder again, or train anew.")
+        raise ModelError(f"{folder / CONFIG} is empty. Copy the model folder again, or train the model again.")
     return config
 
 
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the weights by name; one that is shared (tied) appears once, under its first name."""
+    """Return the weights by name; a shared (tied) one appears once, under its first name."""
     return {name: parameter.detach() for name, parameter in module.named_parameters()}
 
 
 def learned(module: nn.Module) -> int:
-    """Count the weights that gradients teach: some are only kept, such as the baseline of hard attention."""
+    """Count the trainable weights; some are only stored, such as the baseline of hard attention."""
     return sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
 
 
 def load_weights(path: Path, module: nn.Module) -> None:
-    """Read weights into a module; names and shapes must be exactly its own."""
+    """Load weights into a module; names and shapes must match exactly."""
     try:
-        with path.open("rb"):  # torch says less clearly why a file cannot be read
+        with path.open("rb"):  # for a clear reason if the file cannot be read
             stored = load_file(path)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""The encoder of a language model: there is nothing to read."""
+"""The encoder of a language model, which has no source."""
 
 from regard.config import ModelConfig
 from regard.layers.dropout import Dropout
@@ -9,7 +9,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 @encoders.register("none")
 class Nothing(Encoder):
-    """Read nothing: what remains of a translator is a language model."""
+    """No encoder: what remains of a translator is a language model."""
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
         super().__init__()
@@ -19,5 +19,5 @@ class Nothing(Encoder):
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Yield states of no width."""
+        """Return states of width zero."""
         return Encoded(embedded[..., :0], mask, embedded.new_zeros(embedded.shape[0], 0, 0))

@@ -1,4 +1,4 @@
-"""The output layer: logits over the vocabulary, its weights shared with the embeddings where that is asked for."""
+"""The output layer: logits over the vocabulary, with weights tied to the embeddings if configured."""
 
 from torch import nn
 
@@ -7,7 +7,7 @@ from regard.models.registries import Parts
 
 
 def make_output(width: int, parts: Parts, tied: bool, fix: str) -> nn.Linear:
-    """Make the layer that reads features of this width; `fix` says how to make a width fit that does not."""
+    """Build the output layer for features of this width; `fix` tells the user how to make a tied width match."""
     output = nn.Linear(width, parts.target_size)
     if tied:
         embedded = parts.embedding.embedding_dim

@@ -1,4 +1,4 @@
-"""The contract between encoders, decoders and everything that searches, trains or looks."""
+"""The interface between encoders, decoders, and everything that trains or searches with them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -12,26 +12,26 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 class Encoded(NamedTuple):
-    """What an encoder of anything yields: states to look at, which of them are real, and a summary to start from."""
+    """Output of an encoder: states to attend to, which of them are real, and a summary to start a decoder from."""
 
     states: Float[Tensor, "B S D"]
     mask: Bool[Tensor, "B S"]
     summary: Float[Tensor, "B L E"]
-    """The final state of each layer, from below (an LSTM's cell states follow its hidden ones, as further layers)."""
+    """The final state of each layer, lowest first (an LSTM's memories follow its hidden states, as further layers)."""
     memories: Float[Tensor, "B S D"] | None = None
     """The memory behind each state, where the encoder keeps them all (LSTMN)."""
     tokens: Int[Tensor, "B S"] | None = None
-    """What was read, in its own order, for decoders that copy."""
+    """The source tokens in their original order, for decoders that copy."""
 
 
 class Summary(NamedTuple):
-    """What an encoder's summary holds."""
+    """Contents of an encoder's summary."""
 
     cell: str
-    """The kind of cell whose final states it is; empty if it is no cell's."""
+    """Name of the recurrent cell whose final states it holds; empty if it is not from a recurrent cell."""
     layers: int
     width: int
-    """Of one direction."""
+    """Width of one direction."""
     directions: int = 1
 
     @property
@@ -41,20 +41,20 @@ class Summary(NamedTuple):
 
 
 class Encoder(nn.Module, ABC):
-    """Reads a source that is embedded already."""
+    """Encodes an embedded source."""
 
     state_width: int
     summary: Summary
     asks_lengths: ClassVar[bool] = False
-    """Whether it needs to know on the host how long sources are."""
+    """Whether it needs the source lengths on the host."""
 
     @abstractmethod
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Read the embedded source; a row's result depends on its real positions alone.
+        """Encode the embedded source; the result for a row depends on its real positions alone.
 
-        `lengths`, if given, tells on the host what the mask tells on the device: who needs it there need not wait.
+        `lengths` are those of the mask, on the host: an encoder that needs them there avoids a host sync.
         """
 
 
@@ -62,65 +62,65 @@ State = TypeVar("State")
 
 
 class Step(NamedTuple):
-    """What a decoder yields for one step."""
+    """Result of one decoder step."""
 
     logits: Float[Tensor, "B W"]
     state: Any
-    """What to give to the next step: the decoder's own kind of state."""
+    """State for the next step, of the decoder's own type."""
     weights: Float[Tensor, "B L H S"] | None
-    """Where it looked, per layer and head; no layers (`L = 0`) without attention; None where nobody asked."""
+    """Attention weights per layer and head; no layers (`L = 0`) without attention; None if not requested."""
     features: Float[Tensor, "B D"] | None = None
-    """What the output layer read."""
+    """Input of the output layer."""
 
 
 class Copied(NamedTuple):
-    """What a decoder that copies makes of its looks: a mixture of the output layer's words and the source's."""
+    """The copying part of a pointer-generator: how much of the distribution comes from which source tokens."""
 
     generated: Float[Tensor, "*B T"]
-    """How much of the probability is left to the output layer."""
+    """Probability mass left to the output layer."""
     shares: Float[Tensor, "*B T S"]
-    """What each place of the source gives to its token; nothing where that cannot be copied."""
+    """Probability mass that each source position gives to its token; zero where it cannot be copied."""
     words: Int[Tensor, "*B S"]
-    """The target token of each place, whether it can be copied or not."""
+    """The target token at each source position, whether it can be copied or not."""
 
     def of(self, targets: Int[Tensor, "*B T"]) -> Float[Tensor, "*B T"]:
-        """Return how probable copying makes each of these tokens."""
+        """Return the probability that copying gives to each of these tokens."""
         return (self.shares * (self.words[..., None, :] == targets[..., None])).sum(dim=-1)
 
 
 class Taught(NamedTuple):
-    """What a decoder yields for all steps of known targets."""
+    """Result of teacher forcing over all steps."""
 
     features: Float[Tensor, "B T D"]
-    """What the output layer reads: `project` makes logits of it, for all positions or only those that count."""
+    """Input of the output layer: `project` computes logits, for all positions or for some."""
     weights: Float[Tensor, "B T L H S"] | None
-    """Where it looked, per layer and head; None where that was not asked for and need not exist."""
+    """Attention weights per layer and head; None if not requested and not needed."""
     extras: Extras = Extras()
-    """What the looks tell the loss."""
+    """What attention adds to the loss."""
     copied: Copied | None = None
-    """What decoders that copy add to the output layer: `logits` mixes them, `project` does not."""
+    """The copying part of decoders that copy: `logits` includes it, `project` does not."""
 
 
 class Decoder(nn.Module, ABC, Generic[State]):
-    """Searches know only `start`, `step` and the two ways to reorder; training knows only `teach` and `project`.
+    """Interface of decoders. Searches use `start`, `step` and the two ways to reorder; training `teach` and `project`.
 
-    Who asks where a word came from needs `alone` beside them.
+    Tracing where a word came from uses `alone` too.
 
-    A `State` is opaque to them. It is never changed in place, so it can be kept, reordered and gone back to.
+    A `State` is opaque to them. It is never changed in place, so it can be kept, reordered and reused.
     """
 
     output: nn.Linear
-    """What `project` applies; training reads its weights too, to make the loss without keeping logits."""
+    """The layer that `project` applies; training reads its weights to compute the loss without keeping the logits."""
     grows: bool = False
-    """Whether a step takes the longer the more steps there is room for in a steady state."""
+    """Whether a step of a steady state is slower the more steps it has room for."""
     copies: bool = False
-    """Whether it needs to know the tokens of a source."""
+    """Whether it needs the source tokens."""
     tells_last: bool = False
-    """Whether it yields the weights of its last layer (as its only one) where nobody asks for those of all."""
+    """Whether it returns the weights of its last layer (as the only layer) if those of all layers are not requested."""
 
     @property
     def most(self) -> int | None:
-        """Most tokens that it can write; None for any number."""
+        """Maximum number of tokens that it can generate; None if unlimited."""
         return None
 
     @abstractmethod
@@ -129,9 +129,9 @@ class Decoder(nn.Module, ABC, Generic[State]):
 
     @abstractmethod
     def step(self, token: Int[Tensor, " B"], state: State, look: bool = True) -> Step:
-        """Read the token written last (first: the start mark) and score what may come next.
+        """Read the last token (first: the start token) and return the logits of the next one.
 
-        Without `look`, weights are made only where they are needed on the way.
+        With `look=False`, attention weights are computed only where the decoder needs them.
         """
 
     @abstractmethod
@@ -139,41 +139,40 @@ class Decoder(nn.Module, ABC, Generic[State]):
         """Return the state whose row n is row `rows[n]` of the given one; rows may repeat or be left out."""
 
     def reorder_within(self, state: State, rows: Int[Tensor, " N"]) -> State:
-        """Reorder where row n and row `rows[n]` have read the same source: what is known of it can stay as it is."""
+        """Reorder rows among hypotheses of the same source; what depends on the source alone can stay as it is."""
         return self.reorder(state, rows)
 
     def steady(self, encoded: Encoded, steps: int, copies: int) -> State | None:
-        """Return the state before the first token of `copies` hypotheses of each sentence, as one of fixed shapes.
+        """Return the state before the first token of `copies` hypotheses per sentence, with tensors of fixed shapes.
 
-        It has room for so many steps, and each leaves tensors of the same shapes, whatever its number, which is itself
-        a tensor: so a GPU can take them all by one recorded graph. Some of it is changed in place. What is known of a
-        source is there once, for all of its hypotheses. None where a step is not like the others, or has to be asked
-        how long it is.
+        It has room for `steps` steps, each of which returns tensors of the same shapes and takes its number as a
+        tensor, so that a GPU can replay all steps from one captured CUDA graph. Parts of it change in place. What
+        depends on the source is stored once for all its hypotheses. None if steps differ from one another, or need a
+        host sync.
         """
         return None
 
     def alone(self, state: State, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> State:
-        """Return a state whose row n has gone as far as row `rows[n]`, but sees place `places[n]` of the source alone.
+        """Return a state whose row n continues row `rows[n]`, but attends to source position `places[n]` alone.
 
-        It sees that whatever it looks for, in every layer and head; the state is good for one step. Without attention
-        it sees what it has always seen.
+        That holds for every query, layer and head; the state is good for one step. Without attention nothing changes.
         """
-        raise ModelError(f"{type(self).__name__} has no `alone`, by which it would tell where a word came from.")
+        raise ModelError(f"{type(self).__name__} has no `alone`, which tracing where a word came from needs.")
 
     @abstractmethod
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
-        """Run over given tokens (the start mark first), in parallel wherever the model allows.
+        """Teacher forcing: run over given tokens (the start token first), in parallel wherever the model allows.
 
-        Position t equals what `step` gives after reading `tokens[:, :t + 1]`. Without `look`, weights are made only
-        where they are needed on the way.
+        Position t equals what `step` returns after reading `tokens[:, :t + 1]`. With `look=False`, attention weights
+        are computed only where the decoder needs them.
         """
 
     @abstractmethod
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
-        """Make logits over the vocabulary of features."""
+        """Compute logits over the vocabulary from features."""
 
     def logits(self, taught: Taught, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
-        """Score every word at every position that was taught, or at the real ones alone: what `step` yields there."""
+        """Return logits at every position of `teach`, or at the real ones only: what `step` returns there."""
         return self.project(taught.features if real is None else taught.features[real])
 
     def copied_as(self, source: Sequence[int]) -> list[int]:
@@ -182,7 +181,7 @@ class Decoder(nn.Module, ABC, Generic[State]):
 
 
 def pick(tree: Any, rows: Tensor) -> Any:
-    """Pick rows of every tensor of a state: nested tuples of tensors, numbers (which may be tensors) and None."""
+    """Select rows of every tensor of a state: nested tuples of tensors, numbers (or scalar tensors) and None."""
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows) if tree.dim() else tree
     if isinstance(tree, tuple):

@@ -1,4 +1,4 @@
-"""What the recurrent decoders share: embeddings, layers, a way to look, a readout and the output layer."""
+"""Base class of the recurrent decoders: embeddings, layers, attention, a readout and the output layer."""
 
 from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple, cast
@@ -24,39 +24,39 @@ from regard.step_loop import looping
 
 
 class Past(NamedTuple):
-    """What a decoder that looks back remembers of itself."""
+    """The earlier states that a decoder with self-attention keeps."""
 
     memory: Memory | None
-    """All its steps so far; None before the first."""
+    """All steps so far; None before the first."""
     seen: Float[Tensor, "B D"]
-    """What the last look at them saw."""
+    """The last context of the self-attention."""
 
 
 class RecurrentState(NamedTuple):
     """What is carried from step to step."""
 
     cells: tuple[CellState, ...]
-    """One for each layer, from below."""
+    """One for each layer, lowest first."""
     memory: Memory | None
-    """What can be looked at; None without attention."""
+    """The source's keys and values; None without attention."""
     carry: Carry
-    """What the last look left for the next."""
+    """What the last attention step left for the next."""
     fixed: Float[Tensor, "B E"]
-    """The encoder's last state: what a decoder without attention has of the source."""
+    """The encoder's last state, which a decoder without attention uses as context."""
     fed: Float[Tensor, "B F"]
-    """What the step before feeds into this one (of no width without input feeding)."""
+    """What the previous step feeds into this one (of width zero without input feeding)."""
     mask: Bool[Tensor, "B S"]
     past: tuple[Past, ...] = ()
-    """What it remembers of itself, for each layer that looks back."""
+    """Earlier states, for each layer with self-attention."""
 
 
 class RecurrentDecoder(Decoder[RecurrentState]):
-    """Base of the decoders that step and look in different orders."""
+    """Base of the decoders that attend and step in different orders."""
 
     goes_on: ClassVar[bool] = False
-    """Whether it takes the encoder's last states over as they are, where they fit."""
+    """Whether it takes over the encoder's last states unchanged, where they fit."""
     needs_source: ClassVar[bool] = True
-    """Whether something of a source enters every step."""
+    """Whether every step needs something from a source."""
     readout: Readout
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
@@ -72,8 +72,8 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         )
         if self.needs_source and not self.context_width:
             raise ConfigError(
-                f"The {config.kind} decoder reads something of a source at every step, and model.encoder.kind=none "
-                "has none: take model.decoder.kind=luong, looking-back, lstmn or transformer."
+                f"The {config.kind} decoder reads from a source at every step, but model.encoder.kind=none has no "
+                "source: set model.decoder.kind=luong, looking-back, lstmn or transformer."
             )
         self.bridge = Bridge(parts.summary, parts.state_width, config, self.attention is not None, goes_on=self.goes_on)
         self.summary = parts.summary
@@ -84,34 +84,34 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.residual = config.residual
 
     def _build_attention(self, model: ModelConfig, parts: Parts) -> Attention | TapeAttention | None:
-        """Build what looks at the source, with queries as wide as a state."""
+        """Build the attention to the source, with queries as wide as a state."""
         if model.attention is None:
             return None
         return build_attention(model.attention, model.decoder.width, parts.state_width)
 
     def _make_stack(self, config: DecoderConfig, first_width: int, upper_width: int) -> None:
-        """Make the cells, given the widths of what enters the lowest and the upper ones outside the recurrence."""
+        """Build the cells, given the input widths of the lowest and of the upper ones."""
         widths = [first_width] + [upper_width] * (config.layers - 1)
         self.stack = nn.ModuleList(cells[config.cell](width, config.width) for width in widths)
 
     @property
     def layers(self) -> list[Cell]:
-        """The cells of the stack, from below."""
+        """The cells of the stack, lowest first."""
         return cast(list[Cell], list(self.stack))
 
     def _make_output(self, model: ModelConfig, parts: Parts) -> None:
-        """Make the output layer over the readout, which the subclass has set."""
+        """Build the output layer over the readout, which the subclass has set."""
         width = parts.embedding.embedding_dim
         fix = f"set model.decoder.readout_width={width} (with model.decoder.readout=maxout or tanh)"
         self.output = make_output(self.readout.output_width, parts, tied=model.tie != "none", fix=fix)
 
     @property
     def most(self) -> int | None:
-        """As many tokens as there are positions, where they are learned."""
+        """Maximum target length: the number of positions, if they are learned."""
         return self.embedding.longest
 
     def start(self, encoded: Encoded) -> RecurrentState:
-        """Remember the source and carry its last states over."""
+        """Compute the source's keys and values, and the initial state from its last states."""
         memory = None if self.attention is None else self._remember(self.attention, encoded)
         batch = encoded.states.shape[0]
         fixed = (
@@ -121,7 +121,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return RecurrentState(self.bridge(encoded), memory, Carry(), fixed, fed, encoded.mask)
 
     def steady(self, encoded: Encoded, steps: int, copies: int) -> RecurrentState | None:
-        """Start each hypothesis; what it looks at is there once for all of a source."""
+        """Start each hypothesis; the source's keys and values are stored once per source."""
         if self.attention is not None and not (isinstance(self.attention, Attention) and self.attention.steady):
             return None
         begun = self.start(encoded)
@@ -141,16 +141,16 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return 0
 
     def reorder(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
-        """Pick rows of everything."""
+        """Select rows of the whole state."""
         return pick(state, rows)  # type: ignore[no-any-return]
 
     def reorder_within(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
-        """Pick rows of what differs between the hypotheses of one source."""
+        """Select rows of what differs between the hypotheses of one source."""
         cells, carry, fed, past = pick((state.cells, state.carry, state.fed, state.past), rows)
         return state._replace(cells=cells, carry=carry, fed=fed, past=past)
 
     def alone(self, state: RecurrentState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> RecurrentState:
-        """Forget what can be looked at but for one place: what is seen there is the one fixed vector."""
+        """Drop the memory: the value at one position becomes the fixed context."""
         if self.attention is None or state.memory is None:
             return self.reorder(state, rows)
         seen = self.attention.alone(state.memory, rows, places)
@@ -162,7 +162,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return logits
 
     def step(self, token: Int[Tensor, " B"], state: RecurrentState, look: bool = True) -> Step:
-        """Take one step: the first of a run over one token."""
+        """Run one step: `_run` over one token."""
         look = look or self.tells_last
         taught, after = self._run(token[:, None], state, look)
         weights = taught.weights[:, 0] if look and taught.weights is not None else None
@@ -177,12 +177,12 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         raise NotImplementedError
 
     def _looping(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> AbstractContextManager[None]:
-        """Take the steps of a loop over tokens, which all look at the same memory."""
+        """Run a loop over tokens in which every step attends to the same memory."""
         memory = () if state.memory is None else (state.memory.keys, state.memory.values)
         return looping(tokens.shape[1], *memory)
 
     def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState, look: bool = True) -> Attended:
-        """Look with queries; without attention, what is seen is the fixed vector."""
+        """Attend with queries; without attention, the context is the fixed vector."""
         if self.attention is None or state.memory is None:
             carry = Carry(state.carry.position + query.shape[1])
             return Attended(state.fixed[:, None].expand(-1, query.shape[1], -1), None, carry)
@@ -190,7 +190,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return attended
 
     def _taught(self, features: Float[Tensor, "B T D"], looks: list[Attended], state: RecurrentState) -> Taught:
-        """Put together what looks at consecutive steps, or one look at all of them, have yielded."""
+        """Join the results of consecutive steps, or take that of one call over all steps."""
         if self.attention is None:
             weights = features.new_zeros(*features.shape[:2], 0, 1, state.mask.shape[1])
             return Taught(features, weights)
@@ -201,10 +201,10 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     def _climb(
         self, lowest: CellState, state: tuple[CellState, ...], scales: list[Tensor], t: int
     ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
-        """Take one step of all layers above the lowest: the new states of all, and what leaves the topmost.
+        """Run one step of the layers above the lowest; return the new states of all and the output of the topmost.
 
-        `scales` is the dropout between layers. A residual is added to what leaves a layer, not to what it carries on
-        (Wu et al. 2016, section 3.1).
+        `scales` is the dropout between layers. A residual is added to a layer's output, not to its recurrent state (Wu
+        et al. 2016, section 3.1).
         """
         after, below = [lowest], lowest.hidden
         for depth in range(1, len(self.layers)):
@@ -215,7 +215,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         return tuple(after), below
 
     def _run_layers(self, embedded: Float[Tensor, "B T E"], state: RecurrentState) -> Float[Tensor, "B T D"]:
-        """Run all layers over all steps, each in one call: what leaves the topmost."""
+        """Run all layers over all steps, each in one call; return the output of the topmost."""
         outputs = embedded
         for depth, layer in enumerate(self.layers):
             entering = outputs if depth == 0 else self.dropout(outputs)
@@ -230,7 +230,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
 
 def join_steps(steps: list[Extras]) -> Extras:
-    """Put what steps told one after the other; a step that had nothing to look at tells zero where others tell."""
+    """Concatenate the extras of steps; a step without any, as it had nothing to attend to, counts as zero."""
     parts = [[part for part in kind if part is not None] for kind in zip(*steps, strict=True)]
     whole = (
         step._replace(
@@ -246,7 +246,7 @@ def join_steps(steps: list[Extras]) -> Extras:
 
 
 def scaled(step: Float[Tensor, "B D"], scales: Float[Tensor, "B T D"], t: int) -> Float[Tensor, "B D"]:
-    """Apply the dropout of step t; variational dropout has the same for all steps."""
+    """Apply the dropout of step t; variational dropout has one mask for all steps."""
     return step * scales[:, min(t, scales.shape[1] - 1)]
 
 
@@ -257,6 +257,6 @@ def _check_rates(config: DecoderConfig) -> None:
         )
     if not (0.0 <= config.output_dropout < 1.0 or config.output_dropout == -1.0):
         raise ConfigError(
-            "model.decoder.output_dropout must be at least 0 and below 1, or -1 for that of model.dropout, got "
+            "model.decoder.output_dropout must be at least 0 and below 1, or -1 to use model.dropout, got "
             f"{config.output_dropout}."
         )

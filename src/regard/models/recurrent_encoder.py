@@ -1,4 +1,4 @@
-"""The recurrent encoder: reads the source in one direction or two, any number of layers deep."""
+"""The recurrent encoder, with one or two directions and any number of layers."""
 
 from typing import Any, ClassVar, cast
 
@@ -19,7 +19,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 class RecurrentEncoder(Encoder):
     r"""States of a recurrent network over the source; with two directions, `h_j = [→h_j; ←h_j]` (Bahdanau et al. 2014).
 
-    Padding is never read: a row's states and final states depend on its real positions alone. With `residual`, the
+    Padding is never read: states and final states of a row depend on its real positions alone. With `residual`, the
     input of a layer is added to its output from the second layer on (Wu et al. 2016, section 3.1).
     """
 
@@ -47,13 +47,13 @@ class RecurrentEncoder(Encoder):
 
     @staticmethod
     def _directions(config: EncoderConfig, depth: int) -> int:
-        """Say in how many directions a layer reads."""
+        """Return the number of directions of a layer."""
         return 2 if config.bidirectional else 1
 
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Read the embedded source."""
+        """Encode the embedded source."""
         lengths = mask.sum(dim=1).cpu() if lengths is None else lengths
         states, finals = embedded, []
         for depth, layer in enumerate(self.layers):
@@ -67,12 +67,12 @@ class RecurrentEncoder(Encoder):
         return Encoded(states, mask, torch.stack(summary, dim=1))
 
     def _final(self, final: Float[Tensor, "R B D"]) -> Float[Tensor, "B E"]:
-        """Make one vector of the final states of a layer's directions."""
+        """Concatenate the final states of a layer's directions."""
         return final.transpose(0, 1).flatten(1)
 
 
 def read(network: nn.GRU | nn.LSTM, states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> tuple[Tensor, Any]:
-    """Run a network over rows of these lengths: what it yields at each place, and its final states."""
+    """Run a network over rows of these lengths; return its outputs and its final states."""
     if torch.compiler.is_exporting():
         return read_padded(network, states, lengths)
     outputs, final = run_network(network, pack(states, lengths))
@@ -80,7 +80,7 @@ def read(network: nn.GRU | nn.LSTM, states: Float[Tensor, "B S D"], lengths: Int
 
 
 def pack(states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSequence:
-    """Pack rows of lengths that the host knows, as torch does, but without letting the host wait for a GPU."""
+    """Pack rows whose lengths are on the host, as torch does but without a host sync."""
     ordered, order = lengths.sort(descending=True)
     if states.is_cuda:
         order = order.pin_memory().to(states.device, non_blocking=True)
@@ -89,7 +89,7 @@ def pack(states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSe
 
 
 def unpack(outputs: PackedSequence, longest: int) -> Float[Tensor, "B S D"]:
-    """Undo `pack`, as torch does, but again without letting the host wait for a GPU."""
+    """Undo `pack`, as torch does but without a host sync."""
     ordered = PackedSequence(outputs.data, outputs.batch_sizes)
     padded = pad_packed_sequence(ordered, batch_first=True, total_length=longest)[0]
     assert outputs.unsorted_indices is not None

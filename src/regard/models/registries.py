@@ -1,4 +1,4 @@
-"""The names of encoders and decoders, and what they are made of."""
+"""Registries of encoders and decoders, and what decoders are built from."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ from regard.registry import Registry
 
 
 class Parts(NamedTuple):
-    """What `regard.models.build` gives to a decoder beside the configuration."""
+    """What `regard.models.build` passes to a decoder together with the configuration."""
 
     embedding: Embedding
-    """Of the target; with `model.tie=all` it is the source's too."""
+    """The target embedding; with `model.tie=all`, the source's too."""
     dropout: Dropout
     state_width: int
     """Width of the encoder's states."""
     summary: Summary
-    """What the encoder's summary holds."""
+    """Contents of the encoder's summary."""
     target_size: int
 
 

@@ -1,4 +1,4 @@
-"""The whole model: an embedding and an encoder that read, a decoder that writes."""
+"""The whole model: a source embedding, an encoder and a decoder."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from regard.shapes import Bool, Int, Tensor
 
 
 class Seq2Seq(nn.Module):
-    """A sequence in, a sequence out."""
+    """An encoder-decoder; without a source embedding, a language model."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Seq2Seq(nn.Module):
 
     @property
     def reads(self) -> bool:
-        """Whether there is a source to read; a language model has none."""
+        """Whether it reads a source; a language model does not."""
         return self.source_embedding is not None
 
     @property
     def most_read(self) -> int | None:
-        """Most tokens of a source that it can read and look at; None for any number."""
+        """Maximum source length that it can read and attend to; None if unlimited."""
         limits = [module.longest for module in self.decoder.modules() if isinstance(module, Location)]
         if self.source_embedding is not None and self.source_embedding.longest is not None:
             limits.append(self.source_embedding.longest)
@@ -47,9 +47,9 @@ class Seq2Seq(nn.Module):
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Read the source, in reverse where the model does; states are in the order of the source all the same.
+        """Encode the source, reversed if the model is configured so; states are in the original order all the same.
 
-        `lengths` is how many tokens each row of the mask has, on the host, for encoders that need to know it there.
+        `lengths` is the number of tokens of each row, on the host, for encoders that need it there.
         """
         if self.source_embedding is None:
             empty = next(self.parameters()).new_zeros(*source.shape, 0)
@@ -60,15 +60,15 @@ class Seq2Seq(nn.Module):
     def turned(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reading: Callable[[Tensor], Encoded]
     ) -> Encoded:
-        """Give the tokens to what embeds and encodes them in the order that it wants, and turn back what it yields."""
-        order = reversal(mask, kept=1) if self.reverse_source else None  # the end mark stays at the end
+        """Apply `reading` to the tokens in the order that the model reads, and restore the order of its result."""
+        order = reversal(mask, kept=1) if self.reverse_source else None  # the end token stays at the end
         read = source if order is None else source.gather(1, order)
         encoded = reading(read)
         if self.decoder.copies:
             encoded = encoded._replace(tokens=source)
         if order is None:
             return encoded
-        # A reversal undoes itself.
+        # A reversal is its own inverse.
         columns = order[..., None].expand_as(encoded.states)
         memories = None if encoded.memories is None else encoded.memories.gather(1, columns)
         return encoded._replace(states=encoded.states.gather(1, columns), memories=memories)

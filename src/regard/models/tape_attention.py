@@ -1,4 +1,4 @@
-"""Looking at two tapes at once: the hidden states of an LSTMN and the memories behind them."""
+"""Attention to two tapes at once: the hidden states of an LSTMN and their memories."""
 
 from dataclasses import replace
 
@@ -13,15 +13,15 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 class TapeAttention(nn.Module):
-    r"""Weights that are found on the hidden tape, and applied to both tapes (Cheng et al. 2016, section 3.2).
+    r"""Attention weights from the hidden tape, applied to both tapes (Cheng et al. 2016, section 3.2).
 
     .. math:: s = \mathrm{focus}(\mathrm{score}(q, h_i)) \qquad [\tilde h; \tilde c] = \sum_i s_i [h_i; c_i]
 
-    Any score, reach and focus will do. A score that compares query and key as they are (dot, scaled-dot, cosine) gets
-    the query mapped to the width of a key. With learned projections of values (`heads`, `project`, `values`), and with
-    positions that add to what is seen, keys and values are made of both tapes at once; what heads saw is mapped to the
-    width of both.
-    Differs from the paper: all that goes beyond the additive score with one head.
+    It works with any score, reach and focus. A score that compares query and key directly (dot, scaled-dot, cosine)
+    gets the query projected to the width of a key. With learned projections of values (`heads`, `project`, `values`),
+    and with positions that add to contexts, keys and values are computed from both tapes at once; the joined heads are
+    projected to the width of both.
+    Differs from the paper: everything beyond the additive score with one head.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TapeAttention(nn.Module):
         mask: Bool[Tensor, "B S"],
         first: int = 0,
     ) -> Memory:
-        """Make keys and values of two tapes; the first place of them is position `first`."""
+        """Compute keys and values of two tapes; `first` is the position of their first entry."""
         both = torch.cat([hidden, memories], dim=-1)
         if not self.plain:
             return self.attention.remember(both, mask, first)
@@ -71,21 +71,21 @@ class TapeAttention(nn.Module):
         return self.attention.remember(hidden, mask, first)._replace(values=values[:, None])
 
     def extend(self, memory: Memory | None, hidden: Float[Tensor, "B D"], memories: Float[Tensor, "B D"]) -> Memory:
-        """Write one place more on both tapes; None is an empty tape."""
+        """Append one entry to both tapes; None is an empty tape."""
         real = torch.ones(hidden.shape[0], 1, dtype=torch.bool, device=hidden.device)
         first = 0 if memory is None else memory.mask.shape[1]
         new = self.remember(hidden[:, None], memories[:, None], real, first)
         return new if memory is None else memory.extended(new)
 
     def alone(self, memory: Memory, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
-        """Return what is seen of both tapes by who looks at one place of one row alone."""
+        """Return the context over both tapes when all weight is on one given position of a row."""
         seen = self.attention.alone(memory, rows, places)
         return seen if self.W_both is None else self.W_both(seen)
 
     def forward(
         self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry | None = None, look: bool = True
     ) -> Attended:
-        """Look; the context is what was seen of the hidden tape, and then what was seen of the memories."""
+        """Attend; the context is that of the hidden tape followed by that of the memories."""
         asked = query if self.W_q is None else self.W_q(query)
         attended: Attended = self.attention(asked, memory, carry, look)
         return attended if self.W_both is None else attended._replace(context=self.W_both(attended.context))

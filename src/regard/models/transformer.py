@@ -1,4 +1,4 @@
-"""The Transformer: an encoder and a decoder that are made of attention, and a language model made of half of it."""
+"""The Transformer: its encoder, and its decoder, which without an encoder is a language model."""
 
 from typing import NamedTuple, cast
 
@@ -28,11 +28,11 @@ from regard.step_loop import as_multiplied
 
 @encoders.register("transformer")
 class TransformerEncoder(Encoder):
-    """Layers in which every position looks at all others (Vaswani et al. 2017, section 3.1).
+    """Layers of self-attention over the source (Vaswani et al. 2017, section 3.1).
 
-    With `norm=pre` a last norm follows the layers, whose sums would grow otherwise. The summary, for decoders that
+    With `norm=pre` a final norm follows the layers, whose sums would grow otherwise. The summary, for decoders that
     start from one (Chen et al. 2018) or have nothing else, is the mean of the states, as one layer.
-    Differs from the paper: any score, reach, focus and kind of positions; the linear maps of heads have biases.
+    Differs from the paper: any score, reach, focus and kind of positions; the projections of heads have biases.
     """
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
@@ -48,7 +48,7 @@ class TransformerEncoder(Encoder):
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> Encoded:
-        """Read the embedded source; padding goes in and comes out as zero, whatever stood there."""
+        """Encode the embedded source; padding enters and leaves as zero, whatever it contains."""
         states = erase(embedded, mask)
         for layer in self.layers:
             states = layer(states, mask)
@@ -58,21 +58,21 @@ class TransformerEncoder(Encoder):
 
 
 class TransformerState(NamedTuple):
-    """What is carried from step to step: each layer's keys and values of all steps so far are kept."""
+    """What is carried from step to step: the KV cache of each layer."""
 
     layers: tuple[LayerState, ...]
-    """From below."""
+    """One for each layer, lowest first."""
     position: Place
-    """How many steps were taken."""
+    """Number of steps so far."""
     mask: Bool[Tensor, "B S"]
 
 
 @decoders.register("transformer")
 class TransformerDecoder(Decoder[TransformerState]):
-    """Layers in which every step looks at the steps before and at the source (Vaswani et al. 2017, section 3.1).
+    """Layers that attend to the steps before and to the source (Vaswani et al. 2017, section 3.1).
 
-    All steps of known targets run at once. One step more costs one look: what the steps before were remembered as is
-    kept. Without an encoder (`model.encoder.kind=none`) it is the language model of Radford et al. 2018.
+    Teacher forcing runs all steps at once. When decoding, keys and values of earlier steps are cached. Without an
+    encoder (`model.encoder.kind=none`) it is the language model of Radford et al. 2018.
     Differs from the paper: as the encoder does; and the output layer has a bias.
     """
 
@@ -84,8 +84,8 @@ class TransformerDecoder(Decoder[TransformerState]):
         config = model.decoder
         if model.attention is None and parts.state_width:
             raise ConfigError(
-                "A transformer decoder knows of the source only what it looks at, and model.attention is none: give it "
-                "attention, or take model.encoder.kind=none for a language model."
+                "A transformer decoder reads the source only by attention, but model.attention is none: give it "
+                "attention, or set model.encoder.kind=none for a language model."
             )
         check_pruned(model.self_attention, "model.self_attention", _most_layers(model))
         if model.attention is not None:
@@ -101,22 +101,22 @@ class TransformerDecoder(Decoder[TransformerState]):
 
     @property
     def layers(self) -> list[DecoderLayer]:
-        """The layers of the stack, from below."""
+        """The layers of the stack, lowest first."""
         return cast(list[DecoderLayer], list(self.stack))
 
     @property
     def most(self) -> int | None:
-        """As many tokens as there are positions, where they are learned."""
+        """Maximum target length: the number of positions, if they are learned."""
         return self.embedding.longest
 
     def start(self, encoded: Encoded) -> TransformerState:
-        """Let each layer remember the source."""
+        """Compute each layer's keys and values of the source."""
         states = as_multiplied(encoded.states)  # once for all layers
         layers = tuple(layer.start(states, encoded.mask) for layer in self.layers)
         return TransformerState(layers, 0, encoded.mask)
 
     def steady(self, encoded: Encoded, steps: int, copies: int) -> TransformerState | None:
-        """Give each layer room for what it remembers of itself."""
+        """Preallocate the KV cache of each layer."""
         if not all(layer.is_steady for layer in self.layers):
             return None
         begun, rows = self.start(encoded), len(encoded.mask) * copies
@@ -126,23 +126,23 @@ class TransformerDecoder(Decoder[TransformerState]):
         return TransformerState(tuple(carried), none_yet, encoded.mask)
 
     def step(self, token: Int[Tensor, " B"], state: TransformerState, look: bool = True) -> Step:
-        """Take one step, with all steps before remembered."""
+        """Run one step with the KV cache."""
         taught, after = self._run(token[:, None], state, look)
         weights = None if taught.weights is None else taught.weights[:, 0]
         features = taught.features[:, 0]
         return Step(self.project(features), after, weights, features)
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
-        """Pick rows of everything."""
+        """Select rows of the whole state."""
         return pick(state, rows)  # type: ignore[no-any-return]
 
     def reorder_within(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
-        """Pick rows of what differs between the hypotheses of one source."""
+        """Select rows of what differs between the hypotheses of one source."""
         layers = [layer._replace(past=pick(layer.past, rows), carry=pick(layer.carry, rows)) for layer in state.layers]
         return state._replace(layers=tuple(layers))
 
     def alone(self, state: TransformerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> TransformerState:
-        """Let each layer see what it would see at one place."""
+        """Replace each layer's attention to the source by its context for one position."""
         layers = [layer.alone(own, rows, places) for layer, own in zip(self.layers, state.layers, strict=True)]
         return TransformerState(tuple(layers), state.position, state.mask[rows])
 
@@ -163,14 +163,14 @@ class TransformerDecoder(Decoder[TransformerState]):
             below = stepped[-1].outputs
         features = below if self.norm is None else self.norm(below)
         found = [layer.weights for layer in stepped if layer.weights is not None]
-        nowhere = features.new_zeros(*tokens.shape, 0, 1, state.mask.shape[1])
-        weights = torch.stack(found, dim=2) if found else nowhere
+        no_layers = features.new_zeros(*tokens.shape, 0, 1, state.mask.shape[1])
+        weights = torch.stack(found, dim=2) if found else no_layers
         after = TransformerState(tuple(layer.state for layer in stepped), state.position + tokens.shape[1], state.mask)
-        told = weights if look or self.tells_last else None
-        return Taught(features, told, add_extras([layer.extras for layer in stepped])), after
+        kept = weights if look or self.tells_last else None
+        return Taught(features, kept, add_extras([layer.extras for layer in stepped])), after
 
 
 def _most_layers(model: ModelConfig) -> int:
-    """Count the layers of the deeper side; `model.self_attention` is that of both."""
+    """Return the number of layers of the deeper side; both sides share `model.self_attention`."""
     sides = (model.encoder, model.decoder)
     return max(side.layers for side in sides if side.kind == "transformer")

@@ -1,4 +1,4 @@
-"""The layers of a Transformer: each is a few parts, and each part's input is added to its output."""
+"""The layers of a Transformer: each sublayer's input is added to its output."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,12 +21,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "
 
 
 class Residual(nn.Module):
-    r"""The sum around a part `f` of a layer, and its norm (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
+    r"""The residual connection and norm around a sublayer `f` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
 
     .. math:: \mathrm{post}: y = \mathrm{norm}(x + f(x)) \qquad \mathrm{pre}: y = x + f(\mathrm{norm}(x))
 
-    While training, units of what `f` yields are dropped (section 5.4). It comes in two halves, since what lies between
-    them differs: `f` gets `enter(x)`, and `leave(x, f(...))` is `y`.
+    In training, dropout acts on the output of `f` (section 5.4). There are two methods, as sublayers take different
+    arguments: `f` gets `enter(x)`, and `leave(x, f(...))` is `y`.
     """
 
     def __init__(self, width: int, norm: str, dropout: Dropout) -> None:
@@ -36,22 +36,22 @@ class Residual(nn.Module):
         self.dropout = dropout
 
     def enter(self, inputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return what the part reads, in the precision of the products that read it: taken to that once for all."""
+        """Return the sublayer's input, cast once to the dtype of its matrix products."""
         return as_multiplied(self.norm(inputs) if self.before else inputs)
 
     def leave(self, inputs: Float[Tensor, "B T D"], outputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Add what the part yields to what it read."""
+        """Add the sublayer's output to its input."""
         added: Tensor = self.dropout(outputs, inputs)
         return added if self.before else self.norm(added)
 
 
 class FeedForward(nn.Module):
-    r"""The same small network at every position (Vaswani et al. 2017, section 3.3).
+    r"""The feed-forward network, applied at every position (Vaswani et al. 2017, section 3.3).
 
     .. math:: f(x) = \max(0, x W_1 + b_1)\, W_2 + b_2
 
-    With `activation=gelu` it is that of Radford et al. 2018. Differs from the paper: its hidden units are dropped too
-    while training, as in the authors' own code.
+    With `activation=gelu` it is that of Radford et al. 2018. Differs from the paper: there is dropout on its hidden
+    units too, as in the authors' own code.
     """
 
     def __init__(self, config: EncoderConfig | DecoderConfig, dropout: Dropout) -> None:
@@ -62,13 +62,13 @@ class FeedForward(nn.Module):
         self.dropout = dropout
 
     def forward(self, inputs: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Run over all positions."""
+        """Apply it to all positions."""
         outputs: Tensor = self.W_2(self.dropout(self.activation(self.W_1(inputs))))
         return outputs
 
 
 class EncoderLayer(nn.Module):
-    """A sequence looks at itself, then each position thinks by itself (Vaswani et al. 2017, section 3.1)."""
+    """Self-attention, then the feed-forward network (Vaswani et al. 2017, section 3.1)."""
 
     def __init__(self, model: ModelConfig, dropout: Dropout, layer: int) -> None:
         super().__init__()
@@ -89,29 +89,29 @@ class LayerState(NamedTuple):
     """What a decoder layer carries from step to step."""
 
     past: Memory | None
-    """Its own past; None before the first step."""
+    """Keys and values of its own past (the KV cache); None before the first step."""
     source: Memory | None
-    """The source; None in a language model."""
+    """Keys and values of the source; None in a language model."""
     carry: Carry = Carry()
-    """What the last look at the source left for the next."""
+    """What the last attention to the source left for the next."""
     seen: Float[Tensor, "B D"] | None = None
-    """What it sees of the source without a look: one place alone."""
+    """A fixed context that replaces attention to the source: that of one position."""
 
 
 class LayerStepped(NamedTuple):
-    """What a decoder layer yields for some steps."""
+    """Result of a decoder layer for some steps."""
 
     outputs: Float[Tensor, "B T D"]
     state: LayerState
     weights: Float[Tensor, "B T H S"] | None
-    """Where it looked in the source; None in a language model and where that was not asked for."""
+    """Attention weights over the source; None in a language model and if not requested."""
     extras: Extras
 
 
 class DecoderLayer(nn.Module):
-    """The target looks at its past, then at the source, then each position thinks by itself (section 3.1).
+    """Causal self-attention, attention to the source, then the feed-forward network (section 3.1).
 
-    In a language model there is no source, and no look at it.
+    A language model has no source and no attention to one.
     """
 
     def __init__(self, model: ModelConfig, state_width: int, dropout: Dropout, layer: int) -> None:
@@ -128,43 +128,43 @@ class DecoderLayer(nn.Module):
         self.around_network = Residual(config.width, config.norm, dropout)
 
     def start(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> LayerState:
-        """Remember the source, once."""
+        """Compute keys and values of the source, once."""
         return LayerState(None, None if self.attention is None else self.attention.remember(states, mask))
 
     @property
     def is_steady(self) -> bool:
-        """Whether each step is computed as all others are."""
+        """Whether every step is computed the same way, without a host sync."""
         return self.self_attention.steady and (self.attention is None or self.attention.steady)
 
     def steady(self, state: LayerState, rows: int, steps: int) -> LayerState:
-        """Give the state before the first step a past with room for so many steps of so many hypotheses."""
+        """Preallocate the KV cache for `steps` steps of `rows` hypotheses."""
         weight = self.around_past.norm.weight
         nothing = weight.new_zeros(rows, steps, len(weight))
         return state._replace(past=self.self_attention.remember(nothing, nothing.new_ones(rows, steps).bool()))
 
     def alone(self, state: LayerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> LayerState:
-        """Return a state with these rows' past that sees one place of the source."""
+        """Return a state with these rows' past that attends to one source position."""
         past: Memory | None = pick(state.past, rows)
         if self.attention is None or state.source is None:
             return LayerState(past, None)
         return LayerState(past, None, seen=self.attention.alone(state.source, rows, places))
 
     def forward(self, inputs: Float[Tensor, "B T D"], state: LayerState, position: Place, look: bool) -> LayerStepped:
-        """Take some steps, the first of them at `position`."""
+        """Run some steps, the first of them at `position`."""
         entering = self.around_past.enter(inputs)
         past = self._remember(entering, state.past, position)
         own: Attended = self.self_attention(entering, past, Carry(position), look=False)
         outputs = self.around_past.leave(inputs, own.context)
         state = state._replace(past=past)
-        weights, told = None, [own.extras]
+        weights, extras = None, [own.extras]
         if self.attention is not None:
             seen = self._look(self.attention, outputs, state, look)
             outputs = self.around_source.leave(outputs, seen.context)
             state = state._replace(carry=seen.carry)
             weights = seen.weights if look else None
-            told.append(seen.extras)
+            extras.append(seen.extras)
         outputs = self.around_network.leave(outputs, self.feed_forward(self.around_network.enter(outputs)))
-        return LayerStepped(outputs, state, weights, add_extras(told))
+        return LayerStepped(outputs, state, weights, add_extras(extras))
 
     def _look(self, attention: Attention, outputs: Float[Tensor, "B T D"], state: LayerState, look: bool) -> Attended:
         if state.seen is not None:
@@ -178,12 +178,12 @@ class DecoderLayer(nn.Module):
             return self.self_attention.enter(past, entering, position)
         if past is not None:
             return self.self_attention.extend(past, entering)
-        # Padding stands at the end of a target, where nothing looks back at it: no mask is needed.
+        # Padding is at the end of a target, where no real position attends to it: no mask is needed.
         return self.self_attention.remember(entering, entering.new_ones(entering.shape[:2]).bool())
 
 
 def check_choices(model: ModelConfig, side: str) -> None:
-    """Refuse a norm or an activation that there is not; `side` is encoder or decoder."""
+    """Refuse an unknown norm or activation; `side` is encoder or decoder."""
     config = model.encoder if side == "encoder" else model.decoder
     for setting, got, allowed in (("norm", config.norm, NORMS), ("activation", config.activation, ACTIVATIONS)):
         if got not in allowed:
@@ -191,14 +191,14 @@ def check_choices(model: ModelConfig, side: str) -> None:
 
 
 def check_layers(model: ModelConfig, side: str) -> None:
-    """Refuse what no Transformer layer can be made of; `side` is encoder or decoder."""
+    """Refuse sizes that no Transformer layer can have; `side` is encoder or decoder."""
     config = model.encoder if side == "encoder" else model.decoder
     if config.feed_forward < 1:
         raise ConfigError(f"model.{side}.feed_forward must be at least 1, got {config.feed_forward}.")
     if config.width != model.embedding:
         raise ConfigError(
-            f"model.{side}.width is {config.width} and model.embedding is {model.embedding}: a transformer adds to its "
-            "embeddings what its layers find, so set both to the same."
+            f"model.{side}.width is {config.width} and model.embedding is {model.embedding}: a transformer adds the "
+            "outputs of its layers to its embeddings, so set both to the same."
         )
 
 
@@ -209,10 +209,10 @@ def _look_at_itself(model: ModelConfig, width: int, *, causal: bool, layer: int)
 
 
 def _check_context(attention: Attention, width: int) -> None:
-    """Refuse a context that cannot be added; one that is projected always can."""
+    """Refuse a context of the wrong width, which cannot be added; a projected one always fits."""
     if attention.context_width != width:
         raise ConfigError(
-            f"model.attention has no projections, so what it sees is as wide as the encoder's states, "
-            f"{attention.context_width}, and cannot be added to what a transformer of width {width} computes: set "
+            f"model.attention has no projections, so its context is as wide as the encoder's states, "
+            f"{attention.context_width}, and cannot be added to the states of a transformer of width {width}: set "
             "model.attention.project=true."
         )

@@ -1,5 +1,5 @@
-"""Attention that sees: blocks for convolutional networks, image encoders, and what explains them.
+"""Attention in vision: blocks for convolutional networks, image encoders, and explanations of their output.
 
-An image becomes S = h·w cells that stand row by row, and from there all is as with words: the same `Encoded`, the same
-decoders and searches. Wherever a module attends on the way, `look=True` of a method named `see` tells where.
+An image becomes S = h·w cells, row by row. From there on all is as with text: the same `Encoded`, decoders and
+searches. Methods named `see` also return the attention weights of every module on the way.
 """

@@ -1,4 +1,4 @@
-"""From a configuration to a model that reads images, with its first weights."""
+"""Build models that read images from a configuration, with initial weights."""
 
 from regard.config import ModelConfig
 from regard.errors import ConfigError
@@ -15,17 +15,17 @@ from regard.vision.questions.build import make_answerer
 
 
 def build_captioner(config: ModelConfig, target_size: int) -> Captioner:
-    """Make an image encoder, and a decoder as a translator has one; weights are drawn from torch's generator."""
+    """Build an image encoder with a translator's decoder; weights are sampled from torch's generator."""
     model = make_captioner(config, target_size)
     draw(model)
     return model
 
 
 def make_captioner(config: ModelConfig, target_size: int) -> Captioner:
-    """Make the same model without first weights."""
+    """Build the same model without initial weights."""
     if config.encoder.kind != "none":
         raise ConfigError(
-            f"A captioner reads an image and no text, and model.encoder.kind is {config.encoder.kind}: set it to none."
+            f"A captioner reads an image and no text, but model.encoder.kind is {config.encoder.kind}: set it to none."
         )
     check_model(config, target_size, target_size)
     dropout = Dropout(config.dropout, config.variational)
@@ -36,14 +36,14 @@ def make_captioner(config: ModelConfig, target_size: int) -> Captioner:
 
 
 def build_classifier(config: ModelConfig, classes: int) -> Classifier:
-    """Make an image encoder and one linear map to classes; weights are drawn from torch's generator."""
+    """Build an image encoder with a linear map to classes; weights are sampled from torch's generator."""
     model = make_classifier(config, classes)
     draw(model)
     return model
 
 
 def make_classifier(config: ModelConfig, classes: int) -> Classifier:
-    """Make the same model without first weights."""
+    """Build the same model without initial weights."""
     if classes < 1:
         raise ConfigError(f"A classifier needs at least 1 class, got {classes}.")
     if not 0.0 <= config.dropout < 1.0:
@@ -53,14 +53,14 @@ def make_classifier(config: ModelConfig, classes: int) -> Classifier:
 
 
 def build_answerer(config: ModelConfig, words: int, answers: int) -> Answerer:
-    """Make an image encoder and what answers over it; weights are drawn from torch's generator."""
+    """Build a question answering model over an image encoder; weights are sampled from torch's generator."""
     model = make_answerer(config, words, answers)
     model.draw()
     return model
 
 
 def build_detector(config: ModelConfig, classes: int) -> Detector:
-    """Make an image encoder and object queries over it; weights are drawn from torch's generator."""
+    """Build an image encoder with object queries; weights are sampled from torch's generator."""
     model = make_detector(config, classes)
     model.draw()
     return model

@@ -1,4 +1,4 @@
-"""An image in, a sequence out."""
+"""The captioning model: an image encoder and a decoder."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.vision.pixels import from_pixels
 
 
 class Captioner(Seq2Seq):
-    """A translator that reads images: whatever trains, searches or shows a `Seq2Seq` takes it as one."""
+    """A `Seq2Seq` that reads images: it works with whatever trains, searches or shows a translator."""
 
     encoder: ImageEncoder
 
@@ -22,7 +22,7 @@ class Captioner(Seq2Seq):
 
     @property
     def reads(self) -> bool:
-        """An image is read."""
+        """Whether it reads a source: it reads an image."""
         return True
 
     def encode(
@@ -31,15 +31,15 @@ class Captioner(Seq2Seq):
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> Encoded:
-        """Read images B×C×h×w, pixels B×h×w×C (uint8), or regions B×S×D with a mask of those that are real."""
+        """Encode images B×C×h×w, pixels B×h×w×C (uint8), or regions B×S×D with a mask of the real ones."""
         encoded: Encoded = self.encoder(*_read(source, mask))
         return encoded
 
     def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> EncodedImage:
-        """Read, and tell how the cells lie that the decoder's weights are of."""
+        """Encode, and return the grid of the cells and the attention on the way."""
         return self.encoder.see(*_read(source, mask), look)
 
 
 def _read(source: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Make what a network reads of pixels as files have them; of these, no mask can tell more."""
+    """Convert uint8 pixels, which have no mask, to the network's input; leave others unchanged."""
     return (from_pixels(source), None) if source.dtype == torch.uint8 else (source, mask)

@@ -1,4 +1,4 @@
-"""What speaks for the classes that a classifier finds in an image: maps to be drawn beside each other."""
+"""Heat maps of the evidence for the most probable classes of an image."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,13 @@ from regard.viz.overlay_picture import HeatMap
 def heat_maps(model: Classifier, image: NDArray[np.uint8], names: Sequence[str] = (), most: int = 2) -> list[HeatMap]:
     """Explain the most probable classes of one image (uint8, height × width × channels), best first.
 
-    Where the cells come from a convolutional network there is Grad-CAM for each class, and where they look at each
-    other attention rollout, which is the same for all. `regard.viz.overlay_picture.save_maps` draws them.
+    A convolutional network gives a Grad-CAM map for each class. Self-attention over cells gives attention rollout,
+    which is the same for all classes. `regard.viz.overlay_picture.save_maps` draws the maps.
     """
     if not isinstance(model.encoder.stem, ResidualNetwork) and not len(model.encoder.layers):
         raise ModelError(
-            "There is nothing to explain this classifier by: Grad-CAM wants a convolutional network "
-            "(model.image.kind=resnet), attention rollout cells that look at each other (model.image.layers)."
+            "This classifier has nothing to explain it by: Grad-CAM needs a convolutional network "
+            "(model.image.kind=resnet), attention rollout needs self-attention over cells (model.image.layers)."
         )
     place = next(model.parameters())
     pixels = from_pixels(torch.from_numpy(np.array(image))[None]).to(place)

@@ -1,4 +1,4 @@
-"""Which of a few classes an image is of."""
+"""The image classifier."""
 
 from typing import NamedTuple
 
@@ -14,18 +14,18 @@ from regard.vision.pixels import from_pixels
 
 
 class Classified(NamedTuple):
-    """What a classifier yields."""
+    """Result of a classifier."""
 
     logits: Float[Tensor, "B W"]
-    """One for each class."""
+    """One logit for each class."""
     grid: Grid
     """Rows and columns of the encoder's cells."""
     looks: Looks
-    """What the encoder attended to, by the module's name; empty where nobody asked."""
+    """Attention weights of the encoder, by module name; empty if not requested."""
 
 
 class Classifier(nn.Module):
-    """One linear map over what the whole image is: the mean of its cells, or the class token."""
+    """An image encoder and a linear map over its summary: the mean of its cells, or the class token."""
 
     def __init__(self, encoder: ImageEncoder, classes: int, dropout: Dropout) -> None:
         super().__init__()
@@ -34,13 +34,13 @@ class Classifier(nn.Module):
         self.output = nn.Linear(encoder.state_width, classes)
 
     def forward(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B W"]:
-        """Make logits of images (B×C×h×w, or pixels B×h×w×C), or of regions with a mask of those that are real."""
+        """Return logits for images (B×C×h×w, or pixels B×h×w×C), or for regions with a mask of the real ones."""
         source = from_pixels(source) if source.dtype == torch.uint8 else source
         logits: Tensor = self.output(self.dropout(self.encoder(source, mask).summary)[:, 0])
         return logits
 
     def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> Classified:
-        """Classify, and tell what was attended to on the way: as `ImageEncoder.see` does."""
+        """Classify, and return the attention weights too, as `ImageEncoder.see` does."""
         source = from_pixels(source) if source.dtype == torch.uint8 else source
         encoded, grid, looks = self.encoder.see(source, mask, look)
         return Classified(self.output(self.dropout(encoded.summary)[:, 0]), grid, looks)

@@ -1,4 +1,4 @@
-"""Convolutions and their norms, as the residual network and its blocks use them."""
+"""Convolutions and norms of the residual network and its blocks."""
 
 import math
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
 
 GROUPS = 8
-"""Most groups of channels that are normalised each by itself."""
+"""Maximum number of groups in a group norm."""
 SMALLEST = 1e-5
-"""Added to variances."""
+"""Epsilon added to variances."""
 KEPT = 0.9
-"""How much of the running mean and variance is kept at each step."""
+"""Decay of the running mean and variance at each step."""
 NORMS = ("groups", "batch")
 
 
@@ -24,8 +24,8 @@ class StandardisedConvolution(nn.Conv2d):
 
     .. math:: \hat W_{ij} = (W_{ij} - \mu_i) / \sigma_i
 
-    Differs from the paper: the result is divided by the root of a filter's size, so that what comes out has the
-    variance of what went in; a norm that follows cannot tell.
+    Differs from the paper: the result is divided by the square root of the filter's size, so that the output has the
+    variance of the input; a norm that follows cancels that.
     """
 
     def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B D hh ww"]:
@@ -37,12 +37,12 @@ class StandardisedConvolution(nn.Conv2d):
 
 
 class BatchNorm(nn.Module):
-    r"""Normalise each channel over the images of a batch and their places (Ioffe & Szegedy 2015, algorithms 1 and 2).
+    r"""Normalise each channel over the images of a batch and their positions (Ioffe & Szegedy 2015, algorithms 1, 2).
 
     .. math:: y = \gamma\, \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta
 
-    In training mean and variance are the batch's, afterwards their running means. These are weights here, to which no
-    gradient flows: so they are saved, averaged and resumed as all weights are.
+    In training mean and variance are the batch's, in evaluation the running ones. These are parameters here, without
+    gradient, so that they are saved, averaged and resumed like all weights.
     Differs from the paper: nothing.
     """
 
@@ -53,7 +53,7 @@ class BatchNorm(nn.Module):
         self.variance = nn.Parameter(torch.ones(channels), requires_grad=False)
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
-        """Normalise; in training, remember."""
+        """Normalise; in training, update the running statistics too."""
         return functional.batch_norm(
             features,
             self.mean,
@@ -70,31 +70,31 @@ class Convolutions(NamedTuple):
     """How a network's convolutions and norms are made."""
 
     standardised: bool = False
-    """Whether the weights of filters are standardised."""
+    """Whether filters are standardised."""
     normalise: str = "groups"
-    """Over what: groups of channels of each image, or the batch."""
+    """What norms are over: groups of channels of each image, or the batch."""
 
     def filters(self, inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-        """Make a convolution without a bias that keeps rows and columns, but for the stride."""
+        """Make a convolution without bias, padded so that only the stride changes rows and columns."""
         kind = StandardisedConvolution if self.standardised else nn.Conv2d
         return kind(inputs, outputs, size, stride, padding=size // 2, bias=False)
 
     def norm(self, channels: int) -> nn.GroupNorm | BatchNorm:
-        """Make a norm of features."""
+        """Make a norm for features."""
         if self.normalise not in NORMS:
             raise ConfigError(f"model.image.normalise must be one of {', '.join(NORMS)}, got {self.normalise!r}.")
         return BatchNorm(channels) if self.normalise == "batch" else group_norm(channels)
 
 
 PLAIN = Convolutions()
-"""As they are, over groups."""
+"""Plain convolutions, and norms over groups of channels."""
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
     """Make a norm over groups of channels (Wu & He 2018).
 
-    Over the batch an image's features depend in training on what it is batched with, and small batches are noisy. A
-    group has two channels at least: of an image of one pixel nothing would be left otherwise.
+    With batch norm, features of an image depend on the others of its batch in training, and small batches are noisy. A
+    group has at least two channels: otherwise nothing would remain of an image of one pixel.
     """
     groups = 1 if channels % 2 else math.gcd(channels // 2, GROUPS)
     return nn.GroupNorm(groups, channels, eps=SMALLEST)

@@ -1,4 +1,4 @@
-"""The image encoder: a stem that makes cells, positions, and layers in which cells look at each other."""
+"""The image encoder: a stem that computes cells, positions, and layers of self-attention over cells."""
 
 import math
 from dataclasses import replace
@@ -28,28 +28,28 @@ NONE = "none"
 
 
 class EncodedImage(NamedTuple):
-    """What an image encoder yields, with all that is needed to lay it over the image."""
+    """Result of an image encoder, with what is needed to lay attention over the image."""
 
     encoded: Encoded
     grid: Grid
-    """Rows and columns of the cells; state s lies in row s // columns and column s % columns."""
+    """Rows and columns of the cells; state s is in row s // columns and column s % columns."""
     looks: Looks
-    """What blocks and layers attended to, by the module's name; empty where nobody asked."""
+    """Attention weights of blocks and layers, by module name; empty if not requested."""
 
 
 class ImageEncoder(Encoder):
-    r"""Reads an image as if it were words: a decoder gets states of its cells, row by row.
+    r"""Encodes an image as a sequence of cells, row by row.
 
-    Layers are the Transformer's (Vaswani et al. 2017); over patches, with norms first, GELU and a class token this is
-    the Vision Transformer (Dosovitskiy et al. 2020, equations 1 to 4):
+    Layers are the Transformer's (Vaswani et al. 2017); over patches, with pre-norm, GELU and a class token this is the
+    Vision Transformer (Dosovitskiy et al. 2020, equations 1 to 4):
 
     .. math::
         z'_l = \mathrm{MSA}(LN(z_{l-1})) + z_{l-1} \qquad z_l = \mathrm{MLP}(LN(z'_l)) + z'_l \qquad y = LN(z_L^0)
 
-    The summary, `y`, is the class token's last state, or the mean of the cells'. The class token is no state: decoders
-    look at cells alone. `model.image.contents` keeps what cells hold from drowning where they lie: what is to compare
-    two places has to find them in one sum with all else. Differs from the paper: see `LearnedGrid`; any score, reach
-    and focus of model.self_attention.
+    The summary, `y`, is the final state of the class token, or the mean of the cells. The class token is not among the
+    states: decoders attend to cells alone. `model.image.contents` normalises and scales the cells before positions are
+    added, so that the positions do not swamp them: a model that compares cells has to find both in one sum. Differs
+    from the paper: see `LearnedGrid`; any score, reach and focus of model.self_attention.
     """
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:
@@ -73,16 +73,16 @@ class ImageEncoder(Encoder):
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> Encoded:
-        """Read images B×C×h×w, or regions B×S×D with a mask of those that are real."""
+        """Encode images B×C×h×w, or regions B×S×D with a mask of the real ones."""
         return self._read(embedded, mask)[0]
 
     def see(
         self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None = None, look: bool = True
     ) -> EncodedImage:
-        """Read, and tell how the cells lie and what was attended to on the way.
+        """Encode, and return the grid of the cells and the attention on the way.
 
-        A block's is by its name (`stem.stages.2.2`), a layer's B×T×H×S by `layers.0` and so on; with a class token,
-        that is the first of the T and of the S.
+        A block's weights are under its name (`stem.stages.2.2`), a layer's, B×T×H×S, under `layers.0` and so on; with a
+        class token, the first of the T and of the S is its.
         """
         if not look:
             return EncodedImage(*self._read(source, mask), {})
@@ -111,7 +111,7 @@ class ImageEncoder(Encoder):
 
 
 def _layers(model: ModelConfig, config: ImageConfig) -> ModelConfig:
-    """Say of the layers over cells what is said of a text encoder's; positions of words are not theirs."""
+    """Apply the image settings to a text encoder's layers, without the positions of words."""
     encoder = EncoderConfig(
         "transformer",
         layers=config.layers,
@@ -124,10 +124,10 @@ def _layers(model: ModelConfig, config: ImageConfig) -> ModelConfig:
 
 
 def check_encoder(model: ModelConfig) -> ImageConfig:
-    """Return the settings of the image encoder; refuse what none can be made of."""
+    """Return the settings of the image encoder; refuse those that none can be built from."""
     config = model.image
     if config is None:
-        raise ConfigError("model.image is none, so there is nothing to read images with: set model.image.kind.")
+        raise ConfigError("model.image is none, so this model cannot read images: set model.image.kind.")
     for name, least in (("width", 1), ("size", 0), ("layers", 0), ("feed_forward", 1)):
         if getattr(config, name) < least:
             raise ConfigError(f"model.image.{name} must be at least {least}, got {getattr(config, name)}.")
@@ -137,8 +137,8 @@ def check_encoder(model: ModelConfig) -> ImageConfig:
             raise ConfigError(f"model.image.{name} must be one of {', '.join(names)}, got {got!r}.")
     if config.pooling == "class" and not config.layers:
         raise ConfigError(
-            "model.image.pooling=class has a token look at the cells in every layer, and model.image.layers is 0: "
-            "give it layers, or take model.image.pooling=mean."
+            "model.image.pooling=class has a token attend to the cells in every layer, but model.image.layers is 0: "
+            "give it layers, or set model.image.pooling=mean."
         )
     if not 0 <= config.contents < math.inf:
         raise ConfigError(f"model.image.contents must be 0 or more, got {config.contents}.")
@@ -146,8 +146,8 @@ def check_encoder(model: ModelConfig) -> ImageConfig:
         raise ConfigError(f"model.image.size must be at least 1, got {config.size}.")
     if config.layers and model.self_attention.focus == "hard":
         raise ConfigError(
-            "model.self_attention.focus=hard is rewarded by the target that follows from each look, and the looks of "
-            "cells at each other belong to none: take gumbel, which learns through what it draws."
+            "model.self_attention.focus=hard gets its reward from the target token that follows each step, and the "
+            "self-attention of cells has none: use gumbel, which has a gradient of its own."
         )
     if config.layers:
         check_pruned(model.self_attention, "model.self_attention", max(config.layers, model.decoder.layers))

@@ -1,4 +1,4 @@
-"""Why a classifier says what it says: Grad-CAM for convolutional networks, attention rollout for Transformers."""
+"""Explain a classifier: Grad-CAM for convolutional networks, attention rollout for Transformers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,20 +15,20 @@ from regard.vision.classifier import Classifier
 def grad_cam(
     model: Callable[[Tensor], Tensor], layer: nn.Module, image: Float[Tensor, "B ..."], labels: Int[Tensor, " B"]
 ) -> Float[Tensor, "B h w"]:
-    r"""Show which places of a layer's features speak for a class (Selvaraju et al. 2017, equations 1 and 2).
+    r"""Return the evidence for a class at each position of a layer's features (Selvaraju et al. 2017, eqs. 1 and 2).
 
     .. math::
         \alpha_k^c = \frac{1}{hw} \sum_{i,j} \frac{\partial y^c}{\partial A_{ij}^k} \qquad
         L^c = \mathrm{ReLU} \left( \sum_k \alpha_k^c A^k \right)
 
     `layer` is any module of `model` whose output is features B×C×h×w, such as `classifier.encoder.stem.stages[-1]`, and
-    `model(image)` gives logits. In a network of one image a row, no row's logits depend on another's features.
+    `model(image)` returns logits. No row's logits may depend on another's features.
     Differs from the paper: nothing.
     """
     kept: list[Tensor] = []
 
     def keep(module: nn.Module, given: Any, features: Tensor) -> Tensor:
-        # What lies before the layer is of no interest: the graph starts here.
+        # Nothing before the layer needs a gradient: the graph starts here.
         kept.append(features.detach().requires_grad_())
         return kept[-1]
 
@@ -41,7 +41,7 @@ def grad_cam(
         hook.remove()
     if len(kept) != 1 or kept[0].dim() != 4:
         raise ModelError(
-            "Grad-CAM wants a layer that runs once and yields features B×C×h×w: give a stage of a convolutional "
+            "Grad-CAM needs a layer that runs once and returns features B×C×h×w: give a stage of a convolutional "
             "network, such as classifier.encoder.stem.stages[-1]."
         )
     (slopes,) = torch.autograd.grad(chosen, kept[0])
@@ -50,12 +50,12 @@ def grad_cam(
 
 
 def rollout(looks: Sequence[Float[Tensor, "B T H T"]]) -> Float[Tensor, "B T T"]:
-    r"""Follow attention down through layers to what went into the first (Abnar & Zuidema 2020, section 3, equation 1).
+    r"""Trace attention through the layers down to the input of the first (Abnar & Zuidema 2020, section 3, equation 1).
 
     .. math:: A = \tfrac{1}{2} W_{att} + \tfrac{1}{2} I \qquad \tilde A(l_i) = A(l_i)\, \tilde A(l_{i-1})
 
-    `looks` are the weights of each layer, from below, of which the mean over heads is taken; half of the identity
-    stands for the sum around each look. Row t of the result tells what position t of the last layer is made of.
+    `looks` are the weights of each layer, lowest first; they are averaged over heads. Half the identity stands for the
+    residual connection. Row t of the result is the share of each input position in position t of the last layer.
     Differs from the paper: nothing.
     """
     rolled: Tensor | None = None
@@ -65,12 +65,12 @@ def rollout(looks: Sequence[Float[Tensor, "B T H T"]]) -> Float[Tensor, "B T T"]
         both = both / both.sum(dim=-1, keepdim=True)
         rolled = both if rolled is None else both @ rolled
     if rolled is None:
-        raise ModelError("Attention rollout wants a model whose cells look at each other: model.image.layers is 0.")
+        raise ModelError("Attention rollout needs a model with self-attention over cells, but model.image.layers is 0.")
     return rolled
 
 
 def rolled_out(model: Classifier, image: Float[Tensor, "B ..."]) -> Float[Tensor, "B h w"]:
-    """Show what the summary of a Transformer over cells is made of, by rollout: the class token, or the mean."""
+    """Return each cell's share in a Transformer's summary (class token or mean), by rollout."""
     with torch.no_grad():
         _, grid, looks = model.see(image)
     layers = [looks[f"layers.{layer}"] for layer in range(len(model.encoder.layers))]

@@ -1,4 +1,4 @@
-"""First weights of models that read images."""
+"""Initial weights of models that read images."""
 
 import torch
 from torch import nn
@@ -9,9 +9,9 @@ from regard.vision.grid_positions import LearnedGrid
 
 @torch.no_grad()
 def draw(model: nn.Module) -> None:
-    """Draw first weights as `regard.models.build` does, but convolutions by He et al. 2015, equation 14.
+    """Initialise as `regard.models.build` does, but convolutions by He et al. 2015, equation 14.
 
-    Positions that are learned start small, and the norms that end non-local blocks start from zero.
+    Learned positions start small, and the final norms of non-local blocks at a scale of zero.
     """
     initialise(model)
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Patches of an image as words."""
+"""Cut an image into patches, as in the Vision Transformer."""
 
 import torch
 from torch import nn
@@ -11,12 +11,12 @@ from regard.vision.stem import Cells, Stem, check_image, stems
 
 @stems.register("patches")
 class Patches(Stem):
-    r"""Cut an image into patches, and map each to a vector (Dosovitskiy et al. 2020, section 3.1 and equation 1).
+    r"""Cut an image into patches, and project each to a vector (Dosovitskiy et al. 2020, section 3.1 and equation 1).
 
     .. math:: x_p^n E \qquad x_p^n \in \mathbb{R}^{P^2 C}, \quad E \in \mathbb{R}^{P^2 C \times D}
 
-    which is a convolution whose stride is its size. With `model.image.layers` it is the paper's Vision Transformer.
-    Differs from the paper: nothing (the map has a bias, as the authors' has).
+    which is a convolution with a stride of its size. With `model.image.layers` it is the paper's Vision Transformer.
+    Differs from the paper: nothing (the projection has a bias, as in the authors' code).
     """
 
     def __init__(self, config: ImageConfig) -> None:
@@ -34,7 +34,7 @@ class Patches(Stem):
         self.grid = (config.size // config.patch, config.size // config.patch)
 
     def forward(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> Cells:
-        """Cut and map."""
+        """Cut and project."""
         check_image(source, mask, self.channels)
         if not all(size and size % self.patch == 0 for size in source.shape[2:]):
             raise ModelError(

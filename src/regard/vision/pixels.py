@@ -1,4 +1,4 @@
-"""From pixels as files have them to what networks read."""
+"""Convert pixels from files to the input of networks."""
 
 import torch
 
@@ -7,11 +7,11 @@ from regard.shapes import Float, Tensor
 
 
 def from_pixels(images: Tensor) -> Float[Tensor, "B C h w"]:
-    """Turn uint8 images B×h×w×C into numbers from -1 to 1, B×C×h×w.
+    """Convert uint8 images B×h×w×C to floats from -1 to 1, B×C×h×w.
 
-    Best on the device that reads them: bytes are a quarter of what floats would be on the way there.
+    Best done on the model's device: uint8 is a quarter of the data to copy.
     """
     if images.dtype != torch.uint8 or images.dim() != 4:
         got = f"{'×'.join(map(str, images.shape))} of {str(images.dtype).removeprefix('torch.')}"
-        raise ModelError(f"Pixels are uint8, batch × rows × columns × channels, got {got}.")
+        raise ModelError(f"Pixels must be uint8, batch × rows × columns × channels, got {got}.")
     return (images.permute(0, 3, 1, 2).float() / 127.5 - 1).contiguous()

@@ -1,4 +1,4 @@
-"""The residual unit, of which the residual network and soft masks are made."""
+"""The residual unit of the residual network and of soft masks."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from regard.vision.convolution import PLAIN, Convolutions
 
 
 class ResidualUnit(nn.Module):
-    r"""Two convolutions, whose input is added to their output (He et al. 2016, "Identity mappings", figure 1b).
+    r"""Two convolutions with a residual connection (He et al. 2016, "Identity mappings", figure 1b).
 
     .. math:: y = x + W_2 * \sigma(\hat x_1) \qquad x_1 = W_1 * \sigma(\hat x)
 
-    where the hat is a norm and sigma a ReLU. Where rows, columns or channels change, a 1×1 convolution of `σ(x̂)` is
-    added instead. A block, if there is one, attends to what is added to `x` (Hu et al. 2017, figure 3).
+    where the hat is a norm and sigma a ReLU. If rows, columns or channels change, a 1×1 convolution of `σ(x̂)` replaces
+    the identity. A block, if there is one, attends to what is added to `x` (Hu et al. 2017, figure 3).
     Differs from the paper: norms are over groups of channels, unless `model.image.normalise` is batch.
     """
 
@@ -36,7 +36,7 @@ class ResidualUnit(nn.Module):
         self.block = None if block is None else block()
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B D hh ww"]:
-        """Run."""
+        """Run the unit."""
         bent = functional.relu(self.norm_1(features))
         added: Tensor = self.W_2(functional.relu(self.norm_2(self.W_1(bent))))
         if self.block is not None:

@@ -1,4 +1,4 @@
-"""A small residual network, with a block of attention where one is wanted."""
+"""A small residual network, optionally with attention blocks."""
 
 import torch
 from torch import nn
@@ -18,10 +18,10 @@ NONE = "none"
 
 
 class Stage(nn.Sequential):
-    """Residual units of one width, and perhaps a block; all but the first stage halve rows and columns."""
+    """Residual units of one width, and optionally a block; all but the first stage halve rows and columns."""
 
     def __init__(self, config: ImageConfig, number: int) -> None:
-        """`number` is counted from 0."""
+        """`number` counts from 0."""
         made = Convolutions(config.standardised, config.normalise)
         width = config.width >> (config.stages - 1 - number)
         inputs, stride = (width, 1) if number == 0 else (width // 2, 2)
@@ -45,8 +45,8 @@ class ResidualNetwork(Stem):
     """Stages of residual units (He et al. 2016), for images of about 28 to 128 pixels a side.
 
     A 3×3 convolution, then stages; each but the first halves rows and columns and doubles the channels, up to
-    `model.image.width`. The cells are the places of the last stage, after a norm and a ReLU. Images may be of any size,
-    of one pixel even. Norms are over groups of channels, so that no image depends on others of its batch, or with
+    `model.image.width`. The cells are the positions of the last stage, after a norm and a ReLU. Images may have any
+    size, even of one pixel. Norms are over groups of channels, so that no image depends on others of its batch, or with
     `model.image.normalise=batch` over the batch, which is faster on a GPU and learns better from large batches.
     """
 
@@ -54,7 +54,7 @@ class ResidualNetwork(Stem):
         super().__init__(config)
         check_network(config)
         self.channels = config.channels
-        # So a GPU multiplies them; norms over groups would lay them by channel again.
+        # Channels-last suits the GPU's convolutions; group norms would convert it back.
         self.by_place = config.normalise == "batch"
         first = config.width >> (config.stages - 1)
         made = Convolutions(config.standardised, config.normalise)
@@ -82,27 +82,27 @@ class ResidualNetwork(Stem):
 
 
 def stages_with_block(config: ImageConfig) -> set[int]:
-    """Read the stages that `model.image.where` names."""
+    """Parse the stages that `model.image.where` names."""
     found = set()
     for text in (part.strip() for texts in config.where for part in texts.split(",")):
         if not text.isdigit() or not 1 <= int(text) <= config.stages:
             raise ConfigError(
-                f"model.image.where holds {text!r}: the stages are 1 to {config.stages} (model.image.stages)."
+                f"model.image.where contains {text!r}: the stages are 1 to {config.stages} (model.image.stages)."
             )
         found.add(int(text))
     return found
 
 
 def check_network(config: ImageConfig) -> None:
-    """Refuse what no residual network can be made of."""
+    """Refuse settings that no residual network can be built from."""
     for name in ("channels", "stages", "units"):
         if getattr(config, name) < 1:
             raise ConfigError(f"model.image.{name} must be at least 1, got {getattr(config, name)}.")
     halvings = 1 << (config.stages - 1)
     if config.width < 2 * halvings or config.width % halvings:
         raise ConfigError(
-            f"model.image.width is {config.width}, and each of {config.stages} stages (model.image.stages) has half "
-            f"the channels of the next: take a multiple of {halvings}, {2 * halvings} at least."
+            f"model.image.width is {config.width}, but each of {config.stages} stages (model.image.stages) has half "
+            f"the channels of the next: use a multiple of {halvings}, at least {2 * halvings}."
         )
     stages_with_block(config)
     if config.block != NONE:
@@ -110,6 +110,6 @@ def check_network(config: ImageConfig) -> None:
     elif config.where or config.within:
         name = "where" if config.where else "within"
         raise ConfigError(
-            f"model.image.{name} says where a block stands, and model.image.block is none: name one (regard list "
+            f"model.image.{name} says where a block goes, but model.image.block is none: name one (regard list "
             "blocks shows all), or leave it out."
         )

@@ -1,4 +1,4 @@
-"""Ways to know what earlier looks have seen, one a file; importing this registers them."""
+"""Coverage mechanisms, one per file; importing this module registers them."""
 
 from regard.attention.coverage.see2017 import See
 from regard.attention.coverage.tu2016 import Tu

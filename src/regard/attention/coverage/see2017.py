@@ -7,12 +7,12 @@ from regard.shapes import Float, Tensor
 
 @coverages.register("see2017")
 class See(Coverage):
-    r"""The sum of all earlier weights enters the score (See et al. 2017, equations 10 and 11).
+    r"""Add the sum of all earlier weights to the score (See et al. 2017, equations 10 and 11).
 
     .. math:: c^t_j = \sum_{t' < t} a^{t'}_j \qquad e^t_j = v^\top \tanh(W_h h_j + W_s s_t + w_c c^t_j)
 
-    `w_c c` is added to the key, which is within the additive score's tanh exactly the paper's equation, and lets every
-    other score know the coverage too. Differs from the paper: the score has no bias.
+    `w_c c` is added to the key. Inside the additive score's tanh that is exactly the paper's equation, and it makes
+    coverage work with every other score too. Differs from the paper: the score has no bias.
     """
 
     def __init__(self, sizes: Sizes, key_width: int) -> None:
@@ -23,5 +23,5 @@ class See(Coverage):
         self, keys: Float[Tensor, "B H S K"], covered: Float[Tensor, "B H S"], fertility: Float[Tensor, "B S"] | None
     ) -> Float[Tensor, "B H S K"]:
         """Add `w_c c_j` to each key."""
-        told: Tensor = self.w_c(covered[..., None])
-        return keys + told
+        bias: Tensor = self.w_c(covered[..., None])
+        return keys + bias

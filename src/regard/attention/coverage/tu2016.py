@@ -10,15 +10,15 @@ from regard.shapes import Float, Tensor
 
 @coverages.register("tu2016")
 class Tu(Coverage):
-    r"""Earlier weights, over how often a word wants to be looked at, enter the score (Tu et al. 2016, section 3.1.1).
+    r"""Add earlier weights, divided by each word's learned fertility, to the score (Tu et al. 2016, section 3.1.1).
 
     .. math:: C_{i,j} = C_{i-1,j} + \frac{\alpha_{i,j}}{\Phi_j} \qquad \Phi_j = N \cdot \sigma(U_f h_j) \qquad
         e_{i,j} = v_a^\top \tanh(W_a t_{i-1} + U_a h_j + V_a C_{i-1,j})
 
-    This is the paper's linguistic coverage; `N = 2` is the most that a word may want, as in the paper. `Φ` does not
-    depend on the step, so `C` is the sum of the weights over `Φ`. `V_a C` is added to the key: within the additive
-    score's tanh that is exactly the paper's equation, and it lets every other score know the coverage too.
-    Differs from the paper: with many heads, each has its own `C` and `V_a`, and all share `Φ`.
+    This is the paper's linguistic coverage, with its upper bound on the fertility, `N = 2`. `Φ` does not depend on the
+    step, so `C` is the sum of the weights divided by `Φ`. `V_a C` is added to the key. Inside the additive score's tanh
+    that is exactly the paper's equation, and it makes coverage work with every other score too.
+    Differs from the paper: with several heads, each has its own `C` and `V_a`, and all share `Φ`.
     """
 
     most = 2.0
@@ -37,5 +37,5 @@ class Tu(Coverage):
     ) -> Float[Tensor, "B H S K"]:
         """Add `V_a C_j` to each key."""
         assert fertility is not None
-        told: Tensor = self.V_a((covered / fertility[:, None])[..., None])
-        return keys + told
+        bias: Tensor = self.V_a((covered / fertility[:, None])[..., None])
+        return keys + bias

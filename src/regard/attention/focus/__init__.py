@@ -1,4 +1,4 @@
-"""Focuses, one a file; importing this registers them."""
+"""Focuses, one per file; importing this module registers them."""
 
 from regard.attention.focus.entmax import Entmax
 from regard.attention.focus.gumbel import Gumbel

@@ -10,9 +10,9 @@ from regard.shapes import Float, Tensor
 
 
 class _Entmax(torch.autograd.Function):
-    r"""Exact, by sorting (the paper's algorithm 2); its Jacobian is `diag(s) - s s^T / sum(s)`, s the root of weights.
+    r"""Exact, by sorting (the paper's algorithm 2). The Jacobian is `diag(s) - s s^T / sum(s)`, `s` = √weights.
 
-    If the k highest of `z = e / 2` are the support, their weights sum to one where
+    If the support is the k largest of `z = e / 2`, their weights sum to one where
 
     .. math:: \sum_{j \le k} (z_{(j)} - \tau)^2 = 1 \iff \tau = M_k - \sqrt{(1 - S_k) / k}
 
@@ -21,7 +21,7 @@ class _Entmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-        """The scores' greatest must be zero: whatever is then below -2 gets no weight."""
+        """Expects rows whose maximum is zero, so that scores below -2 get no weight."""
         halves = scores / 2
         descending = halves.clamp_min(BELOW).sort(dim=-1, descending=True).values
         count = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
@@ -36,7 +36,7 @@ class _Entmax(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-        """Subtract the mean weighted by the roots, and weigh by them."""
+        """Subtract the mean weighted by the square roots of the weights, then multiply by them."""
         weights: Tensor = ctx.saved_tensors[0]
         roots = weights.sqrt()
         mean = (gradient * roots).sum(dim=-1, keepdim=True) / roots.sum(dim=-1, keepdim=True)
@@ -50,9 +50,9 @@ class Entmax(OnSimplex):
     .. math:: \alpha = \arg\max_{p \in \Delta} p^\top e + H_{1.5}(p) = \max(e / 2 - \tau(e), 0)^2 \qquad
         H_{1.5}(p) = \frac{4}{3} \sum_j (p_j - p_j^{1.5})
 
-    Sparse as sparsemax, and smooth as softmax where it is not zero.
-    Differs from the paper: the simplex has the allowed positions alone as its corners. α is fixed at 1.5, the value
-    that the paper found best and for which the threshold is exact.
+    As sparse as sparsemax, and smooth like softmax where it is not zero.
+    Differs from the paper: only allowed positions are corners of the simplex. α is fixed at 1.5, the value that the
+    paper found best and for which the threshold is exact.
     """
 
     mapping = _Entmax

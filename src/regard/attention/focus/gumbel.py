@@ -8,14 +8,14 @@ from regard.shapes import Bool, Float, Tensor
 
 @focuses.register("gumbel")
 class Gumbel(Focus):
-    r"""Look at one drawn position, and learn as if it were soft (straight-through: Jang et al. 2017, section 2.2).
+    r"""Attend to one sampled position, with the gradient of soft attention (straight-through: Jang et al. 2017, 2.2).
 
     .. math:: y = \mathrm{softmax}((e + g) / \tau) \qquad g_j = -\log(-\log u_j), \; u_j \sim U(0, 1)
 
-    Forward, all weight is on the greatest `y_j`, which is a draw from the softmax of the scores; backward, the gradient
-    is that of `y`. In evaluation it looks at the position of the greatest score.
+    Forward, all weight is on the largest `y_j`, which is a sample from the softmax of the scores; backward, the
+    gradient is that of `y`. In evaluation all weight is on the largest score.
     Differs from the paper: `τ` stays 1 and is not annealed. `model.attention.temperature` divides the scores before the
-    noise is added: it makes draws surer, not `y` harder.
+    noise is added: a low one makes samples less random, not `y` sharper.
     """
 
     def forward(
@@ -24,12 +24,12 @@ class Gumbel(Focus):
         allowed: Bool[Tensor, "B #H #T S"],
         last: Float[Tensor, "B H S"] | None = None,
     ) -> Focused:
-        """Draw a position for each row in training, take the best in evaluation."""
+        """Sample a position for each row in training; take the best in evaluation."""
         noisy = exact(scores)
         if not self.training:
             return Focused(one_hot(greatest(noisy, allowed), allowed, scores))
         noisy = noisy + gumbel_noise(noisy)
         soft = masked_softmax(noisy, allowed)
         drawn = one_hot(greatest(noisy.detach(), allowed), allowed, noisy)
-        # The bracket is exactly zero, so the weights are exactly one-hot.
+        # `soft - soft.detach()` is exactly zero, so the weights are exactly one-hot.
         return Focused((drawn + (soft - soft.detach())).to(scores.dtype))

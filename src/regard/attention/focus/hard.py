@@ -11,26 +11,26 @@ from regard.shapes import Bool, Float, Tensor
 
 @focuses.register("hard")
 class Hard(Focus):
-    r"""Look at one position, drawn from the softmax (Xu et al. 2015, section 4.1: "stochastic hard attention").
+    r"""Attend to one position, sampled from the softmax (Xu et al. 2015, section 4.1: "stochastic hard attention").
 
     .. math:: \tilde s_t \sim \mathrm{Multinoulli}(\alpha_t) \qquad \alpha_{t,i} \propto \exp(e_{t,i})
 
-    No gradient passes through a draw. The loss gets one by REINFORCE from what is returned here, the log-probability of
-    the draws and the entropy of what they were drawn from (the last equation of section 4.1):
+    No gradient passes through a sample. The loss gets one by REINFORCE from what is returned here, the log-probability
+    of the samples and the entropy of their distribution (the last equation of section 4.1):
 
     .. math:: \frac{\partial L}{\partial W} \approx \frac{\partial \log p(y \mid \tilde s, a)}{\partial W}
         + \lambda_r (\log p(y \mid \tilde s, a) - b) \frac{\partial \log p(\tilde s \mid a)}{\partial W}
         + \lambda_e \frac{\partial H[\tilde s]}{\partial W}
         \qquad b_k = 0.9\, b_{k-1} + 0.1 \log p(y \mid \tilde s_k, a)
 
-    `baseline` is that `b`: a parameter, so that checkpoints keep it, but one without a gradient, which training moves
-    by `update`; nothing learns it or `steps`, so neither counts among what is learnt. To make the gradient less noisy
-    still, a look is soft with probability `model.attention.soft_chance`; such a look was not drawn, and its
-    log-probability is zero. In the first `model.attention.soft_first` steps of training all are: rewards alone hardly
-    find where to look while the words do not yet depend on it. Whoever knows better (`training.guided`) finds the
-    `alpha` in `chances`. In evaluation it looks at the most probable position and tells the loss nothing.
-    Differs from the paper: whether to be soft is decided for each look, not once for a sentence, as attention keeps
-    no state; and the soft steps before the first draw.
+    `baseline` is that `b`. It and `steps` are parameters so that checkpoints save them, but have no gradient: `update`
+    sets them, and they do not count as trainable. To reduce the variance of the gradient further, a step is soft with
+    probability `model.attention.soft_chance`; a soft step has no sample, and its log-probability is zero. All steps are
+    soft in the first `model.attention.soft_first` training steps: while the words do not yet depend on the attention,
+    rewards alone hardly teach it anything. `chances` holds `alpha`, for losses on it (`training.guided`).
+    In evaluation all weight is on the most probable position, and there are no extras.
+    Differs from the paper: whether to be soft is decided for each step, not once per sentence, as attention keeps no
+    state; and the soft steps at the start of training.
     """
 
     decay = 0.9
@@ -40,7 +40,7 @@ class Hard(Focus):
         self.soft_chance, self.soft_first = sizes.soft_chance, sizes.soft_first
         self.baseline = nn.Parameter(torch.zeros(1), requires_grad=False)
         self.steps = nn.Parameter(torch.zeros(1), requires_grad=False)
-        """How many steps of training there were: a number on the device, which a recorded step asks anew."""
+        """Training steps so far: a tensor on the device, so that a captured CUDA graph reads its current value."""
 
     def forward(
         self,
@@ -48,7 +48,7 @@ class Hard(Focus):
         allowed: Bool[Tensor, "B #H #T S"],
         last: Float[Tensor, "B H S"] | None = None,
     ) -> Focused:
-        """Draw a position for each row in training, take the best in evaluation."""
+        """Sample a position for each row in training; take the best in evaluation."""
         if not self.training:
             return Focused(one_hot(greatest(exact(scores), allowed), allowed, scores))
         logs = log_softmax(scores, allowed)
@@ -67,6 +67,6 @@ class Hard(Focus):
 
     @torch.no_grad()
     def update(self, log_likelihood: Float[Tensor, ""]) -> None:
-        """Count a step of training, and move the baseline towards the log-likelihood of a target, its mean."""
+        """Count a training step, and move the baseline towards the mean log-likelihood per target."""
         self.steps.add_(1.0)
         self.baseline.mul_(self.decay).add_((1 - self.decay) * log_likelihood)

@@ -11,22 +11,22 @@ from regard.shapes import Bool, Float, Tensor
 
 @focuses.register("monotonic")
 class Monotonic(Focus):
-    r"""Go through the source from left to right, and stop where it fits (Raffel et al. 2017, section 2).
+    r"""Scan the source from left to right and attend to the position where it stops (Raffel et al. 2017, section 2).
 
-    From where the last look stopped, go on position by position; at each, stop with the probability `p` and look there:
+    The scan starts where the last step stopped. At each position it stops with probability `p` and attends to it:
 
     .. math:: p_{i,j} = \sigma(e_{i,j} + r) \qquad
         \alpha_{i,j} = p_{i,j} q_{i,j}, \quad q_{i,j} = (1 - p_{i,j-1}) q_{i,j-1} + \alpha_{i-1,j}
 
-    Training uses the expectation `α` over all ways to stop, with noise of variance one on the scores, which drives `p`
-    to 0 or 1 (the paper's "training in expectation" and "encouraging discreteness"). Evaluation stops at the first
-    position from the last one on where `p > 1/2`, and `Attention` scores no others (onward.py): time is linear in the
-    source and target lengths. Where it stops nowhere, it looks at nothing: the weights are zero, and the next look
-    starts from the same place. So weights sum to one or less, in training too.
+    Training uses the expectation `α` over all ways to stop, with unit-variance noise on the scores, which drives `p` to
+    0 or 1 (the paper's "training in expectation" and "encouraging discreteness"). Evaluation stops at the first
+    position, from the last one on, where `p > 1/2`, and scores no other positions (monotonic_scan.py): time is linear
+    in the source and target lengths. If it stops nowhere, the weights are zero and the next step starts from the same
+    position. So weights sum to at most one, in training too.
     Differs from the paper: any score may give `e`, where the paper has an additive one with a normalised vector; each
-    head has its own offset `r`; and `q` is computed by a scan in log2 S rounds, as the paper's quotient of cumulative
-    products needs a bound that loses what lies behind a product below it. What ran off the end in the expectation is
-    lost to later looks, while evaluation starts again from the last place.
+    head has its own offset `r`; and `q` is computed by a parallel scan in log2 S rounds, since the paper's quotient of
+    cumulative products needs a clamp that loses whatever comes after a product below it. In the expectation, mass that
+    runs off the end is lost to later steps, while evaluation starts again from the last position.
     """
 
     goes_on = True
@@ -41,7 +41,7 @@ class Monotonic(Focus):
         allowed: Bool[Tensor, "B #H 1 S"],
         last: Float[Tensor, "B H S"] | None = None,
     ) -> Focused:
-        """Move on from the last look; before the first, from the first position."""
+        """Continue from the last step; the first step starts at the first position."""
         logits = (exact(scores) + self.r[:, None, None])[:, :, 0]
         allowed = allowed[:, :, 0]
         if last is None:
@@ -55,15 +55,15 @@ class Monotonic(Focus):
         return Focused(first[:, :, None].to(scores.dtype), place=place[:, :, None])
 
     def fits(self, scores: Float[Tensor, "B H 1 S"]) -> Bool[Tensor, "B H S"]:
-        """Say where it would stop in evaluation: where `p > 1/2`."""
+        """Return where evaluation would stop: where `p > 1/2`."""
         return (exact(scores) + self.r[:, None, None])[:, :, 0] > 0
 
 
 def _reached(stop: Float[Tensor, "B H S"], last: Float[Tensor, "B H S"]) -> Float[Tensor, "B H S"]:
-    """Compute `q`: how probably each position is come to.
+    """Compute `q`, the probability that the scan reaches each position.
 
-    The recurrence is linear, `q_j = a_j q_{j-1} + b_j`, and two of its steps are one step of the same form: each round
-    joins every step with the one as far back as all that it has joined already. All factors are between 0 and 1.
+    The recurrence is linear, `q_j = a_j q_{j-1} + b_j`, and two of its steps compose to one of the same form: each
+    round doubles the number of steps composed. All factors are between 0 and 1.
     """
     came, kept = last, functional.pad(1 - stop[..., :-1], (1, 0))
     far = 1

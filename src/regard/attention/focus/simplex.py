@@ -1,4 +1,4 @@
-"""What the focuses share: rows of scores made safe, drawn from, and turned into one-hot weights."""
+"""What the focuses share: numerically safe rows of scores, sampling, and one-hot weights."""
 
 from typing import ClassVar
 
@@ -9,14 +9,14 @@ from regard.masks import exact
 from regard.shapes import Bool, Float, Int, Tensor
 
 BELOW = -4.0
-"""Where `shifted` puts what is forbidden: sparsemax gives nothing to what is 1 below the greatest, entmax 2 below."""
+"""What `shifted` gives forbidden scores: sparsemax gives no weight to 1 below the maximum, entmax to 2 below."""
 
 
 class OnSimplex(Focus):
-    """Maps each row to a point of the simplex, by a function that has a backward of its own."""
+    """Maps each row to a point of the simplex, by a function with a backward of its own."""
 
     mapping: ClassVar[type[torch.autograd.Function]]
-    """Of rows as `shifted` makes them."""
+    """Applied to the rows that `shifted` returns."""
 
     def forward(
         self,
@@ -30,9 +30,9 @@ class OnSimplex(Focus):
 
 
 def shifted(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:
-    """Shift each row so that its greatest allowed score is zero, and put the others below; all finite.
+    """Shift each row so that its largest allowed score is zero, and set forbidden scores below it; all finite.
 
-    A row where nothing is allowed is level; whoever asks erases it.
+    A row where nothing is allowed gets equal values; the caller sets its weights to zero.
     """
     forbidden, scores = ~allowed, exact(scores)
     top = scores.detach().masked_fill(forbidden, torch.finfo(scores.dtype).min).amax(dim=-1, keepdim=True)
@@ -40,23 +40,23 @@ def shifted(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Fl
 
 
 def log_softmax(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Float[Tensor, "*N S"]:
-    """Logarithms of a softmax over the allowed positions, in float32 or better; zero, and no gradient, elsewhere."""
+    """Logarithm of the softmax over the allowed positions, in at least float32; zero, with no gradient, elsewhere."""
     forbidden, scores = ~allowed, exact(scores)
     lowest = torch.finfo(scores.dtype).min
     return torch.log_softmax(scores.masked_fill(forbidden, lowest), dim=-1).masked_fill(forbidden, 0.0)
 
 
 def gumbel_noise(like: Float[Tensor, "*N S"]) -> Float[Tensor, "*N S"]:
-    """Draw from the standard Gumbel distribution: the greatest of `log p + noise` is a draw from `p`."""
+    """Sample from the standard Gumbel distribution: the argmax of `log p + noise` is a sample from `p`."""
     return -torch.empty_like(like).exponential_().clamp_min(torch.finfo(like.dtype).tiny).log()
 
 
 def one_hot(index: Int[Tensor, "*N"], allowed: Bool[Tensor, "*#N S"], like: Tensor) -> Float[Tensor, "*N S"]:
-    """All weight on one position of each row; none where that is not allowed, as in a row where nothing is."""
+    """One-hot weights for each row; all zero if that position is not allowed, as in a row where nothing is."""
     chosen = torch.zeros_like(like).scatter_(-1, index[..., None], 1.0)
     return chosen.masked_fill(~allowed, 0.0)
 
 
 def greatest(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]) -> Int[Tensor, "*N"]:
-    """The allowed position of the greatest score, the first of equals; any where nothing is allowed."""
+    """Index of the largest allowed score, the first of equals; arbitrary where nothing is allowed."""
     return scores.masked_fill(~allowed, -torch.inf).argmax(dim=-1)

@@ -11,7 +11,7 @@ class Softmax(Focus):
 
     .. math:: \alpha_{ij} = \exp(e_{ij}) / \sum_k \exp(e_{ik})
 
-    Differs from the paper: the sum is over real positions alone, so padding gets exactly nothing.
+    Differs from the paper: the sum is over allowed positions only, so padding gets exactly zero.
     """
 
     def forward(

@@ -1,8 +1,8 @@
-"""Additive attention on a GPU: the same numbers as the plain version, without its tensor of B×H×T×S×A.
+"""Additive attention on a GPU: the same results as the plain version, without its B×H×T×S×A tensor.
 
-The plain version, in `attention/score/`, reads like the papers and is what these are tested against. They are chosen by
-themselves where they can run: on an NVIDIA GPU with Triton (which comes with torch there), for float32 and below. On a
-CPU they run only within Triton's interpreter (`TRITON_INTERPRET=1`), which tests use.
+The plain version, in `attention/score/`, reads like the papers, and the kernels are tested against it. The kernels are
+chosen automatically where they can run: on an NVIDIA GPU with Triton (which PyTorch installs there), for float32 and
+below. On a CPU they run only in Triton's interpreter (`TRITON_INTERPRET=1`), which the tests use.
 """
 
 import torch
@@ -12,12 +12,12 @@ from regard.shapes import Bool, Float, Tensor
 from regard.step_loop import current, runs_kernels
 
 UNITS = 16
-"""Hidden units come in multiples of this: four are read at once, at addresses that are multiples of 16 bytes."""
+"""Hidden units are padded to a multiple of this: four are read at once, at addresses aligned to 16 bytes."""
 KINDS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def usable(queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"]) -> bool:
-    """Whether there are kernels for what is made of these."""
+    """Whether the score kernels can run on these tensors."""
     return (
         queries.dtype in KINDS
         and keys.dtype in KINDS
@@ -29,16 +29,16 @@ def usable(queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"]) ->
 def can_attend(
     queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
 ) -> bool:
-    """Whether there are kernels for contexts too."""
+    """Whether the context kernels can run too."""
     return values.dtype in KINDS and usable(queries, keys)
 
 
 def additive_scores(
     queries: Float[Tensor, "B H T A"], keys: Float[Tensor, "B H S A"], vectors: Float[Tensor, "#H A"] | None
 ) -> Float[Tensor, "B H T S"]:
-    r"""`e_{ts} = v^\top \tanh(q_t + k_s)` of each head; writes B×H×T×S and nothing larger.
+    r"""`e_{ts} = v^\top \tanh(q_t + k_s)` of each head; allocates nothing larger than B×H×T×S.
 
-    Vectors may be one for all heads, or none if all units weigh one.
+    `vectors` may be one for all heads, or None if all units have weight one.
     """
     from regard.attention.fused.additive import AdditiveScores
 
@@ -54,9 +54,9 @@ def additive_attention(
     mask: Bool[Tensor, "B S"],
     position: int | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    r"""`c_t = \sum_s \mathrm{softmax}_s(e_t) x_s` of each head; writes nothing much larger than its inputs.
+    r"""`c_t = \sum_s \mathrm{softmax}_s(e_t) x_s` of each head; allocates little more than its inputs take.
 
-    If `position` is given, the queries stand there and on, and none may look at a key that comes after it.
+    If `position` is given, the queries start there, and none may attend to a key after it.
     """
     from regard.attention.fused.additive import AFTER_ALL, AdditiveAttention
 
@@ -69,7 +69,7 @@ def additive_attention(
 def is_step(
     queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
 ) -> bool:
-    """Whether this is a step of a loop, in which all look at these keys and values."""
+    """Whether this is a step of a `step_loop` that has registered these keys and values."""
     loop = current()
     if loop is None or queries.shape[2] > 1 or not can_attend(queries, keys, values):
         return False
@@ -83,10 +83,10 @@ def step(
     mask: Bool[Tensor, "B S"],
     vectors: Float[Tensor, "H A"] | None,
 ) -> Float[Tensor, "B H 1 V"]:
-    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s` of each head, as a step of a loop.
+    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s` of each head, as a step of a `step_loop`.
 
     Scores `e` are `v^\top \tanh(q + k_s)`, or without vectors `q^\top k_s`. Keys, values, mask and vectors must be the
-    same ones at every step: their gradients are made once.
+    same tensors at every step: their gradients are computed once, after the last step.
     """
     from regard.attention.fused.decoder_step import Look
 
@@ -97,7 +97,7 @@ def step(
 
 
 def _laid_out(queries: Tensor, keys: Tensor, vectors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of B·H, of one type, filled up with units that weigh nothing."""
+    """Merge batch and heads, cast to a common dtype, and pad the hidden units with units of weight zero."""
     (_, heads, _, units), kind = queries.shape, torch.promote_types(queries.dtype, keys.dtype)
     queries, keys = (part.flatten(0, 1).to(kind) for part in (queries, keys))
     vectors = (queries.new_ones(1, units) if vectors is None else vectors).float().expand(heads, -1)
@@ -108,12 +108,12 @@ def _laid_out(queries: Tensor, keys: Tensor, vectors: Tensor | None) -> tuple[Te
 
 
 FEW = 16
-"""Queries of a row that are as well looked with one by one."""
+"""Up to this many queries per row, a kernel that handles one query at a time is as fast."""
 
 
 def can_glance(
     queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
 ) -> bool:
-    """Whether nobody learns from a look, and it is one with few queries and not too wide keys."""
+    """Whether this is a call without gradients, with few queries and keys that are not too wide."""
     few = queries.shape[2] <= FEW and keys.shape[3] <= 1024
     return few and not torch.is_grad_enabled() and can_attend(queries, keys, values)

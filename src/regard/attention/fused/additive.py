@@ -1,7 +1,7 @@
-"""Additive scores, and attention with them, as functions that autograd knows.
+"""Additive scores, and attention with them, as autograd functions.
 
-Rows (B·H of them) are worked on by the chunk, and long ones by pieces of their queries, so that what lives between two
-kernels is small beside inputs and outputs, and stays in the chip's cache where it can.
+Rows (B·H of them) are processed in chunks, and long rows by pieces of their queries, so that intermediate results are
+small compared with inputs and outputs, and stay in the GPU's cache where possible.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from regard.shapes import Float, Tensor
 __all__ = ["AFTER_ALL", "AdditiveAttention", "AdditiveScores"]
 
 ROOM = 32 * 2**20
-"""Bytes that the work on a chunk may take where inputs and outputs are small."""
+"""Bytes of intermediate results allowed per chunk where inputs and outputs are small."""
 SHARE = 0.75
-"""What it may take of the room of inputs and outputs where they are large."""
+"""Intermediate results allowed per chunk as a share of inputs and outputs, where these are large."""
 PIECE = 256
-"""The fewest queries that are worth a launch."""
+"""The smallest number of queries worth a kernel launch."""
 KEPT = 0.5
-"""Scores that take no more than this of the room of inputs and outputs are kept for the gradients, not made again."""
+"""Scores that take no more than this share of inputs and outputs are kept for the backward pass, not recomputed."""
 
 
 class AdditiveScores(torch.autograd.Function):
@@ -32,7 +32,7 @@ class AdditiveScores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, vectors: Tensor) -> Tensor:
-        """All scores, in the type of the queries."""
+        """All scores, in the dtype of the queries."""
         ctx.save_for_backward(queries, keys, vectors)
         found = queries.new_empty(*queries.shape[:2], keys.shape[1])
         with on_the_device_of(queries):
@@ -59,8 +59,9 @@ class AdditiveScores(torch.autograd.Function):
 class AdditiveAttention(torch.autograd.Function):
     r"""`c_t = \sum_s \alpha_{ts} x_s` with `\alpha_t = \mathrm{softmax}(e_t)`, and values `x` of M×S×V.
 
-    Weights are never written on the way there, and live as long as a chunk on the way back, as large scores do. A
-    query that may look at nothing sees zeros, and none looks at a key after it: `position` is that of the first query.
+    The forward pass never writes the weights; the backward pass holds those of one chunk, and so do both for scores too
+    large to keep. A query with no allowed key gets zeros. None attends to a key after it; `position` is the first
+    query's.
     """
 
     @staticmethod
@@ -74,7 +75,7 @@ class AdditiveAttention(torch.autograd.Function):
         position: int,
         learning: bool,
     ) -> Tensor:
-        """All contexts, in the type of the values; if somebody is `learning`, gradients will be wanted."""
+        """All contexts, in the dtype of the values; `learning` says that there will be a backward pass."""
         given = _Given(queries, keys, vectors, values, mask, position)
         context = values.new_empty(*queries.shape[:2], values.shape[-1])
         norms = queries.new_empty(*queries.shape[:2], 2, dtype=torch.float32)
@@ -102,20 +103,20 @@ class AdditiveAttention(torch.autograd.Function):
 
 
 def _only_once() -> None:
-    """Refuse to be differentiated again, rather than be taken for a constant."""
+    """Refuse a second derivative, which would otherwise silently be zero."""
     if torch.is_grad_enabled():
         raise RegardError(
-            "The fused additive attention has no second derivative, and a backward pass with create_graph=True asks "
-            "for one: compute in float64, which takes the plain version."
+            "The fused additive attention has no second derivative, as create_graph=True needs: "
+            "compute in float64, which uses the plain version."
         )
 
 
 Piece = tuple[slice, slice]
-"""Rows, and queries among theirs."""
+"""Slice of rows, and slice of their queries."""
 
 
 class _Given(NamedTuple):
-    """What attention is computed of."""
+    """The inputs of attention."""
 
     queries: Float[Tensor, "M T A"]
     keys: Float[Tensor, "M S A"]
@@ -125,29 +126,29 @@ class _Given(NamedTuple):
     position: int
 
     def at(self, piece: Piece) -> tuple[Pairs, Look]:
-        """A piece of it."""
+        """The inputs of one piece."""
         rows, steps = piece
         look = Look(self.mask, self.position + steps.start)
         return Pairs(self.queries[rows, steps], self.keys[rows], self.vectors, rows.start), look
 
     def room_for_scores(self, context: Tensor) -> Float[Tensor, "M _ _"] | None:
-        """Room for all scores, or None if they take too much."""
+        """Allocate memory for all scores; None if they take too much."""
         (count, steps, _), size = self.queries.shape, self.keys.shape[1]
         there = sum(one.nbytes for one in (self.queries, self.keys, self.values, context))
         needed = 4 * count * up(steps, PADDING) * up(size, PADDING)
         return None if needed > KEPT * there else _room(self.queries, count, steps, size)
 
     def scores(self, pairs: Pairs, look: Look, kept: Tensor | None = None) -> Float[Tensor, "N _ _"]:
-        """Scores of a piece, where they are kept if they are."""
+        """Compute the scores of a piece, into `kept` if given."""
         scores = _room(pairs.queries, *pairs.sizes[:3]) if kept is None else kept
         launch.score(pairs, scores, look)
         return scores
 
     def chunks(self, gradients: bool, kept: Tensor | None, *others: Tensor) -> Iterator[list[Piece]]:
-        """Cut the rows so that the work on a chunk fits in its room; what is too long for that, by its queries.
+        """Split the rows so that a chunk's intermediate results fit its budget; rows too long for that, by queries.
 
-        The pieces of the same rows come together; `kept` are all scores, if they are, and take of the room; `others`
-        are what there is besides.
+        The pieces of one row are yielded together. `kept` are all scores if they are kept, and count towards the
+        budget; `others` are the other large tensors, which raise it.
         """
         (count, steps, units), size = self.queries.shape, self.keys.shape[1]
         there = (self.queries, self.keys, self.values, *others)
@@ -167,25 +168,25 @@ class _Given(NamedTuple):
 
 
 def _room(like: Tensor, count: int, steps: int, size: int) -> Float[Tensor, "N _ _"]:
-    """Room for scores in float32, with rows and columns to spare (see `launch.differentiate`)."""
+    """Allocate float32 scores, padded in rows and columns (see `launch.differentiate`)."""
     return like.new_empty(count, up(steps, PADDING), up(size, PADDING), dtype=torch.float32)
 
 
 class _Seen(NamedTuple):
-    """What a look leaves for its gradients."""
+    """What the forward pass saves for the backward pass."""
 
     norms: Float[Tensor, "M T 2"]
-    """What makes weights of scores again."""
+    """Two numbers per query, from which weights are recomputed from scores."""
     scores: Float[Tensor, "M _ _"] | None
 
     def scores_of(self, piece: Piece) -> Float[Tensor, "N _ _"] | None:
-        """Those of a piece, where they are kept."""
+        """The kept scores of a piece; None if scores are not kept."""
         rows, steps = piece
         return None if self.scores is None else self.scores[rows, steps.start : up(steps.stop, PADDING)]
 
 
 def _look(given: _Given, piece: Piece, context: Tensor, seen: _Seen) -> None:
-    """Write the contexts of a piece, and what its gradients will need."""
+    """Write the contexts of a piece, and what the backward pass needs."""
     pairs, look = given.at(piece)
     scores = given.scores(launch.prepare(pairs), look, seen.scores_of(piece))
     launch.norms(scores, seen.norms[piece], pairs, look)
@@ -195,7 +196,7 @@ def _look(given: _Given, piece: Piece, context: Tensor, seen: _Seen) -> None:
 def _back_of_rows(
     given: _Given, seen: _Seen, back: Tensor, pieces: list[Piece], grads: list[Tensor], by_row: Tensor
 ) -> None:
-    """Write the gradients of some rows, found piece by piece of their queries."""
+    """Write the gradients of some rows, accumulated over the pieces of their queries."""
     rows = pieces[0][0]
     kept: Gradients | None = None
     values_back: Tensor | None = None
@@ -211,11 +212,11 @@ def _back_of_rows(
 def _back_of_piece(
     given: _Given, seen: _Seen, back: Tensor, piece: Piece, kept: Gradients | None
 ) -> tuple[Gradients, Float[Tensor, "N S V"]]:
-    """Add what a piece gives to the gradients of its rows; and what it gives to those of the values."""
+    """Add a piece to the gradients of its rows, and return its share of the gradient of the values."""
     pairs, look = given.at(piece)
     scores = seen.scores_of(piece)
     pairs = launch.prepare(pairs, gradients=True, scores=scores is None)
-    # A copy of what is kept: its gradients take its place, and there may be another pass back.
+    # Copy kept scores: gradients overwrite them, and there may be another backward pass.
     scores = given.scores(pairs, look) if scores is None else scores.clone()
     weights = back[piece] @ given.values[piece[0]].transpose(1, 2)
     launch.softmax_back(scores, weights, seen.norms[piece], pairs, look)

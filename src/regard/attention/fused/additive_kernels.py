@@ -9,13 +9,13 @@ go into the exponentials of the keys, and with m = max |v| a unit is one multipl
 
     Σ v tanh(q + k) = m (Σ 1/c - 2 Σ 1/u),    u = c (1 + x) = exp(2q) · c exp(2k) + c,    c = m / v, so that |c| >= 1.
 
-A sum of quotients takes one more for two instructions, 1/u + n/d = (n u + d) / (d u), and a single reciprocal. Four
-share one as long as the product of their u is a number (FOURS: up to |q| + |k| = 10 where all weigh the same, and more
+Adding one more quotient to a sum takes two instructions, 1/u + n/d = (n u + d) / (d u), and a single reciprocal. Four
+share one as long as the product of their u is finite (FOURS: up to |q| + |k| = 10 where all weights are equal, and more
 if few are large). Else two do (SAFE: up to 35, less for small weights), as they do in gradients, where each r is
-wanted: 1/u = w / (u w), 1/w = u / (u w). A tile that may hold more still is computed from `q + k` itself, at twice to
-four times the price, and is right for any finite input.
+needed: 1/u = w / (u w), 1/w = u / (u w). A tile that may exceed even that is computed from `q + k` itself, at twice to
+four times the cost, and is right for any finite input.
 
-Registers decide about speed here: in a tile of N rows and as many columns as there are threads (or a multiple), each
+Register use decides the speed: in a tile of N rows and as many columns as there are threads (or a multiple), each
 thread holds whole columns. Whatever belongs to a row is then the same for all threads, and is read four at a time.
 """
 
@@ -26,13 +26,13 @@ import triton
 import triton.language as tl
 
 SAFE = tl.constexpr(101.0)
-"""Bits of a unit. Then |u| <= 2^102: a product above 2^126 has the inverse 0, and both its 1/u are below 2^-24."""
+"""Bits that one unit may have. Then |u| <= 2^102: a product above 2^126 has the inverse 0, and both 1/u are < 2^-24."""
 FOURS = tl.constexpr(121.0)
-"""Bits of four units. Their product is then at most 2^125, and n, a sum of four products of three, 2^127."""
+"""Bits that four units may have. Their product is at most 2^125, and n, a sum of four products of three, 2^127."""
 LEAST = tl.constexpr(2.0**-32)
-"""A weight of this part of the largest, or less, counts as none: a thousand of them make 2^-22 at most."""
+"""A weight smaller than this part of the largest counts as zero: a thousand of them add up to at most 2^-22."""
 LIGHT = tl.constexpr(1024.0)
-"""The c of a unit without weight, where x is taken for 0: four stay far below FOURS, and a thousand 1/c make but 1."""
+"""The c of a unit without weight, where x is taken as 0: four stay far below FOURS; a thousand 1/c add up to 1."""
 SCALE = tl.constexpr(2.885390043258667)
 REST = tl.constexpr(3.8519196270e-08)
 """2 / ln 2, in two parts."""
@@ -52,7 +52,7 @@ def _inverse(x):
 @triton.jit
 @no_type_check
 def _exp_twice(z):
-    """exp(2 z) as a power of two, with the rounding of the exponent made good."""
+    """exp(2 z) as a power of two, corrected for the rounding of the exponent."""
     high = z * SCALE
     low = tl.fma(z, SCALE, -high) + z * REST
     return tl.exp2(high) * (1.0 + low * LN2)
@@ -84,12 +84,12 @@ def exponentials(
     Z, V, EXP, QUADS, C, TOP, N, TALL, H, first,
     A: tl.constexpr, NATURAL: tl.constexpr, QUAD: tl.constexpr, BN: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """exp(2 z) for every element of n×N×A; with rows for z = 0 after the last, up to TALL.
+    """exp(2 z) for every element of n×N×A; rows after the last, up to TALL, get the value for z = 0.
 
-    NATURAL lays them out as they come. QUAD multiplies them by c, and lays them out as n×A/4×N×4, where neighbouring
-    rows are neighbours in memory; C gets, for each of the n, every c, Σ 1/c and m. TOP gets three numbers of each row,
-    as 3×n×N, all in bits: the most that a unit has of exp(2 |z|), and of |c| exp(2 |z|); the most that four have of
-    |c| max(1, exp(2 z)).
+    NATURAL stores them in the order of the input. QUAD multiplies them by c, and stores them as n×A/4×N×4, so that
+    neighbouring rows are neighbours in memory; C gets, for each of the n, every c, Σ 1/c and m. TOP gets three numbers
+    for each row, as 3×n×N, all in bits: the maximum over units of exp(2 |z|), and of |c| exp(2 |z|); the maximum over
+    groups of four of the product of |c| max(1, exp(2 z)).
     """
     i = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * BN + tl.arange(0, BN)
@@ -112,7 +112,7 @@ def exponentials(
             v = tl.load(V + a, mask=a < A, other=0.0)
             light = tl.abs(v) <= m * LEAST
             c = tl.where(light, LIGHT, tl.div_rn(m, v))
-            # What a light unit gives is 2/c - 2/u, which is nothing.
+            # A light unit contributes 2/c - 2/u, which is zero.
             total += tl.sum(tl.where(a < A, tl.div_rn(tl.where(light, 2.0, 1.0), c), 0.0), axis=0)
             at = (a // 4)[None, :] * (TALL * 4) + rows[:, None] * 4 + (a % 4)[None, :]
             tl.store(QUADS + i * TALL * A + at, tl.where(light[None, :], 0.0, c[None, :] * exp), mask=written)
@@ -134,7 +134,7 @@ def exponentials(
 @triton.jit
 @no_type_check
 def _highest(X, N, BN: tl.constexpr):
-    """The largest of N numbers, whatever their signs."""
+    """The largest magnitude among N numbers."""
     top = tl.zeros([BN], tl.float32)
     for start in range(0, N, BN):
         at = start + tl.arange(0, BN)
@@ -151,7 +151,7 @@ def scores(
     Q, K, V, EXP_Q, QUADS, C, TOP_Q, TOP_K, MASK, E, T, S, TALL, WIDE, STEP, ROW, H, first, position,
     A: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
 ):  # fmt: skip
-    """e[t, s] = Σ_a v[a] tanh(q[t, a] + k[s, a]) for a tile of BT×BS; not if none of it may be looked at."""
+    """e[t, s] = Σ_a v[a] tanh(q[t, a] + k[s, a]) for a tile of BT×BS; skips tiles with no allowed pair."""
     i = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(1) * BT + tl.arange(0, BT)
     columns = tl.program_id(0) * BS + tl.arange(0, BS)
@@ -178,7 +178,7 @@ def scores(
 @triton.jit
 @no_type_check
 def _most(TOP_Q, TOP_K, which: tl.constexpr, i, t, s, T, S):
-    """The most bits that a query and a key of a tile may have together."""
+    """Upper bound, in bits, for any query and key of a tile together."""
     i += tl.num_programs(2) * which
     return tl.max(tl.load(TOP_Q + i * T + t), axis=0) + tl.max(tl.load(TOP_K + i * S + s), axis=0)
 
@@ -200,7 +200,7 @@ def _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, B
 @triton.jit
 @no_type_check
 def _scores_by_fours(EXP_Q, QUADS, C, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
-    """The sum of the above; for four units 4 FFMA (u), 6 for the quotient, a reciprocal and an FFMA: 3 for one."""
+    """The sum above; four units take 4 FFMA (u), 6 for the quotient, a reciprocal and an FFMA: 3 per unit."""
     weighed = tl.zeros([BT, BS], tl.float32)
     for a in range(0, A, 4):
         u0, u1, u2, u3 = _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A, BT, BS)
@@ -214,7 +214,7 @@ def _scores_by_fours(EXP_Q, QUADS, C, t, s, WIDE, A: tl.constexpr, BT: tl.conste
 @triton.jit
 @no_type_check
 def _scores_by_pairs(EXP_Q, QUADS, C, t, s, WIDE, A: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
-    """The same: 3 instructions for a unit too, but twice as many reciprocals, of which the chip makes few at a time."""
+    """The same by pairs: 3 instructions a unit too, but twice as many reciprocals, which have a low throughput."""
     weighed = tl.zeros([BT, BS], tl.float32)
     for a in range(0, A, 4):
         u0, u1, u2, u3 = _scaled(EXP_Q, QUADS, C, a, t, s, WIDE, A, BT, BS)
@@ -238,7 +238,7 @@ def _scores_exactly(Q, K, V, t, s, A: tl.constexpr, BT: tl.constexpr, BS: tl.con
 @triton.jit(do_not_specialize=["T", "S", "H", "first"])
 @no_type_check
 def scores_of_few(Q, K, V, E, T, S, H, first, A: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr):
-    """The same for one query and BS keys, read once and in order: with few queries, reading is what takes the time."""
+    """The same for one query and BS keys, read once and in order: with few queries, reading takes most of the time."""
     i = tl.program_id(2).to(tl.int64)
     t = tl.program_id(1)
     s = tl.program_id(0) * BS + tl.arange(0, BS)
@@ -253,22 +253,22 @@ def scores_of_few(Q, K, V, E, T, S, H, first, A: tl.constexpr, BS: tl.constexpr,
     tl.store(E + (i * T + t) * S + s, tl.sum(e, axis=1).to(E.dtype.element_ty), mask=s < S)
 
 
-# -- the softmax between ----------------------------------------------------------------------------------------------
+# -- softmax ----------------------------------------------------------------------------------------------------------
 
 
 @triton.jit
 @no_type_check
 def _allowed(MASK, s, S, last):
-    """Whether keys are real, and none comes after `last`."""
+    """Whether keys are real, and not after `last`."""
     return (tl.load(MASK + s, mask=s < S, other=0) != 0) & (s <= last)
 
 
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
 def norms(E, MASK, NORMS, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
-    """Two numbers of a row, by which its weights are exp(e - top) share: its largest score, and 1 over the sum.
+    """Write two numbers per row, from which its weights are exp(e - top) share: the largest score, and 1 over the sum.
 
-    Both are 0 for a row that sees nothing. Their logarithm in one number would lose the sum where scores are large.
+    Both are 0 for a row with no allowed key. One log-sum-exp instead would lose the sum where scores are large.
     """
     i = tl.program_id(1).to(tl.int64)
     t = tl.program_id(0).to(tl.int64)
@@ -320,9 +320,9 @@ def contexts(
 @triton.jit
 @no_type_check
 def _product(p, x, found, PARTS: tl.constexpr):
-    """Add p x to what is found, by products of bfloat16: three of these make a number of float32, 8 bits each.
+    """Add p x to `found` by bfloat16 products: three bfloat16 numbers, 8 bits each, make one float32.
 
-    What is left out is less than 2^-13 of each product with two parts, less than 2^-21 with three.
+    The error is below 2^-13 of each product with two parts, below 2^-21 with three.
     """
     p0, p = _upper(p)
     x0, x = _upper(x)
@@ -336,7 +336,7 @@ def _product(p, x, found, PARTS: tl.constexpr):
 @triton.jit
 @no_type_check
 def _upper(x):
-    """The first 8 bits of a number of float32, and the others."""
+    """Split a float32 number into its first 8 bits and the rest."""
     upper = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
     return upper, x - upper
 
@@ -344,8 +344,8 @@ def _upper(x):
 @triton.jit
 @no_type_check
 def _dot(a, b, found, kind: tl.constexpr):
-    """A product of numbers of a kind, added to what is found."""
-    if INTERPRETED:  # which has no bfloat16
+    """A product in the given dtype, added to `found`."""
+    if INTERPRETED:  # the interpreter has no bfloat16
         return tl.dot(a.to(tl.float32), b.to(tl.float32), found, input_precision="ieee")
     return tl.dot(a.to(kind), b.to(kind), found)
 
@@ -353,7 +353,7 @@ def _dot(a, b, found, kind: tl.constexpr):
 @triton.jit(do_not_specialize=["T", "S", "H", "first", "position"])
 @no_type_check
 def softmax_back(E, DP, MASK, NORMS, T, S, STEP, ROW, H, first, position, BS: tl.constexpr):
-    """Put dE = P (dP - Σ P dP) in the place of the scores, zero up to the end of the row, and P in the place of dP."""
+    """Overwrite the scores with dE = P (dP - Σ P dP), zero up to the end of the row, and dP with P."""
     i = tl.program_id(1).to(tl.int64)
     t = tl.program_id(0).to(tl.int64)
     E += i * STEP + t * ROW
@@ -382,9 +382,9 @@ def softmax_back(E, DP, MASK, NORMS, T, S, STEP, ROW, H, first, position, BS: tl
 @triton.jit
 @no_type_check
 def _anywhere(x):
-    """The same number, of which the compiler does not know that it is a multiple of anything.
+    """Return the same number, hiding from the compiler that it is a multiple of anything.
 
-    Else it would give each thread several neighbours, to load them at once, and not whole columns.
+    Otherwise the compiler would give each thread several neighbours, to load them at once, and not whole columns.
     """
     if INTERPRETED:
         return x
@@ -394,7 +394,7 @@ def _anywhere(x):
 @triton.jit
 @no_type_check
 def _slopes(e, f0, f1):
-    """The r of a tile with two keys or queries, and r - r², a quarter of the slope of tanh; e, f are exponentials."""
+    """`r` of a tile with two keys or queries, and r - r², a quarter of the slope of tanh; e and f are exponentials."""
     u0 = e * f0[None, :] + 1.0
     u1 = e * f1[None, :] + 1.0
     both = _inverse(u0 * u1)
@@ -408,9 +408,9 @@ def grad_keys(
     Q, K, V, EXP_Q, EXP_K, TOP_Q, TOP_K, DE, DQ, DK, DR, T, S, TALL, WIDE, STEP, ROW, H, first, position,
     A: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """Add 4 v[a] Σ_t dE (r - r²) to dK[s, a] for a tile of BS×BA; Σ_s Σ_t dE r, of which dv is made.
+    """Add 4 v[a] Σ_t dE (r - r²) to dK[s, a] for a tile of BS×BA, and Σ_s Σ_t dE r, from which dv is computed, to DR.
 
-    With QUERIES it adds to dQ too, which many tiles do at once: in any order, hence not the same to the last bit.
+    With QUERIES it adds to dQ too, by atomic additions: their order varies, so the last bits do too.
     """
     i = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(1) * BS + tl.arange(0, BS)
@@ -419,7 +419,7 @@ def grad_keys(
     DE += i * STEP
     DQ += i * T * A
     v = 4.0 * tl.load(V + (first + i) % H * A + units, mask=units < A, other=0.0)
-    # Queries before this may not look at these keys.
+    # Queries before this one may not attend to these keys.
     early = tl.minimum(tl.maximum(tl.program_id(1) * BS - position, 0), T)
     top = float("inf")
     if not EXACT:
@@ -443,10 +443,10 @@ def _over_queries(
     ek, v, EXP_Q, DE, DQ, s, a, early, T, ROW,
     A: tl.constexpr, QUERIES: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """Σ_t dE (r - r²) and Σ_t dE r; for two units 2 FFMA (u), 3 FMUL and a reciprocal (r), 6 FFMA: 6 for one.
+    """Σ_t dE (r - r²) and Σ_t dE r; two units take 2 FFMA (u), 3 FMUL and a reciprocal (r), 6 FFMA: 6 each.
 
-    The tables are longer than T by one if that is odd, and there dE is zero. Each tile begins with queries of its own:
-    they would all add to the same gradients at once.
+    If T is odd the tables have one more row, where dE is zero. Each tile starts at a different query, so that the tiles
+    do not all add to the same gradients at once.
     """
     slope = tl.zeros([BS, BA], tl.float32)
     once = tl.zeros([BS, BA], tl.float32)
@@ -494,7 +494,7 @@ def grad_queries(
     Q, K, V, EXP_Q, EXP_K, TOP_Q, TOP_K, DE, DQ, T, S, TALL, WIDE, STEP, ROW, H, first,
     A: tl.constexpr, EXACT: tl.constexpr, BT: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """dQ[t, a] = 4 v[a] Σ_s dE (r - r²) for a tile of BT×BA, the same at every run."""
+    """dQ[t, a] = 4 v[a] Σ_s dE (r - r²) for a tile of BT×BA; deterministic."""
     i = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(1) * BT + tl.arange(0, BT)
     units = _anywhere(tl.program_id(0) * BA) + tl.arange(0, BA)
@@ -517,7 +517,7 @@ def grad_queries(
 @triton.jit
 @no_type_check
 def _over_keys(eq, EXP_K, DE, t, a, S, ROW, A: tl.constexpr, BT: tl.constexpr, BA: tl.constexpr):
-    """Σ_s dE (r - r²): 5 instructions for a unit. The tables are longer than S by three, and there dE is zero."""
+    """Σ_s dE (r - r²): 5 instructions a unit. The tables have up to three more rows than S, where dE is zero."""
     slope = tl.zeros([BT, BA], tl.float32)
     four = tl.arange(0, 4)
     for s in range(0, S, 4):

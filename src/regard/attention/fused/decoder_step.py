@@ -1,4 +1,4 @@
-"""A look with one query at every step of a loop, and the gradients of what is looked at, made once for all steps."""
+"""Attention with one query at every step of a loop; gradients of keys and values are computed once for all steps."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.step_loop import as_multiplied
 
 
 class Look(Waiting):
-    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s`; of a step, weights and gradients of scores are kept, which are B×H×S."""
+    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s`; keeps weights and score gradients, B×H×S, of each step."""
 
     def __init__(self, keys: Tensor, values: Tensor, mask: Tensor, vectors: Tensor | None = None) -> None:
         super().__init__()
@@ -22,12 +22,12 @@ class Look(Waiting):
         vectors = None if vectors is None else vectors.float().contiguous()
         self._source = Source(keys, values, mask.contiguous(), vectors, heads=0)
         self._steps: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
-        """By step, its query, weights, and the gradients of its context and scores."""
+        """For each step: its query, its weights, and the gradients of its context and scores."""
         self._others: dict[int, Tensor] = {}
-        """By step, another gradient of its context, where two have read it."""
+        """For each step whose context was used twice: the second gradient of its context."""
 
     def run(self, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Look with a query: the context, under two names."""
+        """Attend with a query; return the context twice, since two consumers may read it."""
         query = _in_rows(inputs[0])
         self._source = self._source._replace(heads=query.shape[1])
         with on_the_device_of(query):
@@ -36,7 +36,7 @@ class Look(Waiting):
         return (context, context.data), (query, weights)
 
     def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
-        """Go back to the query."""
+        """Return the gradient of the query."""
         query, weights = saved
         slope, *other = [_in_rows(slope) for slope in slopes if slope is not None]
         with on_the_device_of(query):
@@ -49,7 +49,7 @@ class Look(Waiting):
         return (to_query,)
 
     def collect(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients of keys, values and vectors; a mask has none."""
+        """Return the gradients of keys, values and vectors; the mask has none."""
         queries, weights, slopes, scores_back = zip(*self._steps.values(), strict=True)
         others = [self._others.get(step) for step in self._steps]
         self._steps, self._others = {}, {}
@@ -90,12 +90,12 @@ class Look(Waiting):
         return found
 
     def _grouped(self, slope: Float[Tensor, "M S _"]) -> Float[Tensor, "B G S _"]:
-        """Sum over the heads that share a group."""
+        """Sum over the heads of each group."""
         repeat = self._source.repeat
         summed = slope if repeat == 1 else slope.view(-1, repeat, *slope.shape[1:]).sum(dim=1)
         return summed.view(*self._groups, *summed.shape[1:])
 
 
 def _in_rows(query: Float[Tensor, "B H 1 A"]) -> Float[Tensor, "B H 1 A"]:
-    """Return it with the numbers of each row side by side; rows may lie apart."""
+    """Return it with a contiguous last dimension; the rows may be strided."""
     return query if query.stride(3) == 1 else query.contiguous()

@@ -1,11 +1,11 @@
-"""The Triton kernels of one look with one query, as a decoder takes it at every step: two there, and two back.
+"""Triton kernels for attention with one query, as in each step of a decoder: two forward, two backward.
 
-A step waits for nothing but memory: keys and values, which are read once in each direction, mostly from the chip's
-cache. So programs are many and small, and each asks for all that it reads at once: one has a few keys and all their
-units, or a few units of all keys.
+A step is limited by memory reads alone: keys and values, which are read once in each direction, mostly from the GPU's
+cache. So programs are many and small, and each issues all its reads at once: it has a few keys with all their units, or
+a few units of all keys.
 
-Rows are those of B·H; a row's keys and values are those of its group, `row // repeat`. How far queries lie apart is
-given in units, so that the compiler knows that it is a multiple of them, and reads several numbers at once.
+Rows are those of B·H; a row's keys and values are those of its group, `row // repeat`. Strides of queries are given in
+multiples of UNIT, so that the compiler knows their alignment and can read several numbers at once.
 """
 
 from typing import no_type_check
@@ -19,7 +19,7 @@ from regard.attention.fused.additive_kernels import INTERPRETED, SCALE, _inverse
 @triton.jit
 @no_type_check
 def _tanh(x, FAST: tl.constexpr):
-    """Tanh to 1 in 10^7, or, where what it is made of is in half precision, one instruction good for 1 in 2,000."""
+    """Tanh to 1 in 10^7; or, for inputs in half precision, one instruction good to 1 in 2,000."""
     if FAST and not INTERPRETED:
         return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=r,r", [x], tl.float32, is_pure=True, pack=1)
     return 1.0 - 2.0 * _inverse(1.0 + tl.exp2(x * SCALE))
@@ -34,7 +34,7 @@ def fits(
 ):  # fmt: skip
     """e[s] = Σ_a v[a] tanh(q[a] + k[s, a]) for BS keys of a row; if not BENT, Σ_a q[a] k[s, a].
 
-    Of TWO queries it is the sum that counts.
+    With TWO, q is the sum of two queries.
     """
     i = tl.program_id(1)
     s = tl.program_id(0) * BS + tl.arange(0, BS)
@@ -64,7 +64,7 @@ def fits(
 def see(
     E, MASK, X, P, C, S, H, repeat, W: tl.constexpr, SHORT: tl.constexpr, BS: tl.constexpr, BW: tl.constexpr
 ):  # fmt: skip
-    """c[x] = Σ_s p[s] x[s, x] for BW of the W units of the values, p being the softmax over real keys; and all p."""
+    """c[w] = Σ_s p[s] x[s, w] for BW of the W units of the values, p being the softmax over real keys; stores p too."""
     i = tl.program_id(1)
     w = tl.program_id(0) * BW + tl.arange(0, BW)
     E += i.to(tl.int64) * S
@@ -107,7 +107,7 @@ def ask_back(
     UNIT: tl.constexpr, A: tl.constexpr, BENT: tl.constexpr, FAST: tl.constexpr, SHORT: tl.constexpr,
     BS: tl.constexpr, BA: tl.constexpr,
 ):  # fmt: skip
-    """dQ[a] = v[a] Σ_s dE[s] (1 - tanh²) for BA units, or Σ_s dE[s] k[s, a]; and all dE = P (dP - Σ P dP)."""
+    """dQ[a] = v[a] Σ_s dE[s] (1 - tanh²) for BA units, or Σ_s dE[s] k[s, a]; stores all dE = P (dP - Σ P dP) too."""
     i = tl.program_id(1)
     a = tl.program_id(0) * BA + tl.arange(0, BA)
     P += i.to(tl.int64) * S

@@ -1,7 +1,7 @@
-"""A look that nobody learns from, with few queries at a time: one kernel, from scores to contexts.
+"""Attention without gradients for few queries at a time: one kernel, from scores to contexts.
 
-A step of a search has little to compute and much to launch. Masks are read where they are, a query that may look no
-further than its own place reads that from the device, and keys and values may lie in a cache with room to spare.
+A step of beam search computes little, so kernel launches dominate its time. The kernel reads masks in place, reads a
+causal query's position from the device, and takes keys and values from a preallocated cache.
 """
 
 from typing import Any, no_type_check
@@ -14,9 +14,9 @@ from regard.attention.fused.additive_kernels import SCALE, _inverse
 from regard.shapes import Bool, Float, Int, Tensor
 
 TILE = 4096
-"""Numbers of keys, and of values, that a program reads at once."""
+"""Elements of keys, and of values, that a program reads at once."""
 WIDTH = 256
-"""Units of the values that a program sums up; those of wider values are shared out, and scores made again for each."""
+"""Units of the values that one program sums; wider values are split among programs, each recomputing the scores."""
 
 
 @triton.jit(do_not_specialize=["S", "T"])
@@ -26,7 +26,7 @@ def _look(
     HEADS: tl.constexpr, SHARE: tl.constexpr, A: tl.constexpr, W: tl.constexpr, BENT: tl.constexpr,
     LIMITED: tl.constexpr, BS: tl.constexpr, BA: tl.constexpr, BW: tl.constexpr,
 ):  # fmt: skip
-    """Let one query of one head look, and write BW units of what it sees."""
+    """Attend with one query of one head, and write BW units of its context."""
     i = tl.program_id(0)
     t, h, b = i % T, (i // T) % HEADS, (i // (T * HEADS)).to(tl.int64)
     group = h // SHARE
@@ -82,7 +82,7 @@ def glance(
 ) -> Float[Tensor, "B H T V"]:
     r"""`c = \sum_s \mathrm{softmax}_s(e) x_s`; `e` is `v^\top \tanh(q + k_s)`, or without vectors `q^\top k_s` scaled.
 
-    None looks further than `last`, where it is given.
+    If `last` is given, keys after that position are not allowed.
     """
     queries, keys, values = (part if part.stride(3) == 1 else part.contiguous() for part in (queries, keys, values))
     (batch, heads, steps, units), width = queries.shape, values.shape[3]
@@ -97,6 +97,6 @@ def glance(
         queries, keys, values, mask.view(torch.uint8), queries if vectors is None else vectors,
         mask if last is None else last, found, keys.shape[2], steps, scale,
         *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3], mask.stride(0), **chosen, num_warps=4,
-        enable_fp_fusion=False,  # threads have copies of a score, which must be rounded alike to be subtracted
+        enable_fp_fusion=False,  # copies of a score in several threads must round alike
     )  # fmt: skip
     return found

@@ -1,4 +1,4 @@
-"""Launches of the kernels: what they need beside the tensors, and how large their tiles are."""
+"""Launch the kernels: their arguments, grids and tile sizes."""
 
 import math
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from regard.attention.fused import additive_kernels, decoder_step_kernels
 from regard.shapes import Bool, Float, Tensor
 
 FEW = 8
-"""With fewer queries, exponentials do not pay: each is used that often."""
+"""With fewer queries, exponentials do not pay off, as each would be used only that often."""
 AFTER_ALL = 2**30
-"""Where a query stands that may look at every key."""
+"""Position of a query that may attend to every key."""
 PADDING = 32
-"""Rows of keys and queries are filled up to a multiple of this; only tiles of scores and contexts may be higher."""
+"""Rows of keys and queries are padded to a multiple of this; only tiles of scores and contexts may be taller."""
 
 
 class Tile(NamedTuple):
@@ -38,16 +38,17 @@ TILES = {
     "see": Tile(64, 128, 4),
     "ask_back": Tile(64, 64, 4),
 }
-"""Measured on an H200 by `bench/additive.py --sweep`; each thread holds whole columns (see the kernels), but for
-contexts, which are matrix products: on other chips, parts of numbers need more registers than their first tile has.
+"""Measured on an H200 by `bench/additive.py --sweep`. Each thread holds whole columns (see the kernels), except for
+contexts, which are matrix products; on other GPUs, products in several parts need more registers than the first tile
+of contexts leaves.
 
-The last three are of a decoder's step, measured by `bench/gpu_step.py --sweep`: where there is less in a row or a
-column, the tile of `fits` is as much higher, and the others are as much lower.
+The last three are for a decoder's step, measured by `bench/gpu_step.py --sweep`. Where a row or a column is shorter,
+the tile of `fits` is taller by as much, and the others are smaller.
 """
 
 
 class Pairs(NamedTuple):
-    """Some queries and keys, with what the kernels need to know of them; `first` is the first of the B·H rows."""
+    """Queries and keys, with what the kernels need to know of them; `first` is the index of the first of B·H rows."""
 
     queries: Float[Tensor, "N T A"]
     keys: Float[Tensor, "N S A"]
@@ -57,7 +58,7 @@ class Pairs(NamedTuple):
     exp_keys: Float[Tensor, "N _ A"] | None = None
     quads: Float[Tensor, "N _ _ 4"] | None = None
     scales: Float[Tensor, "N _"] | None = None
-    """Each row's weights as quads have them (see `kernels.exponentials`, also for the three tops)."""
+    """c of each row's units, as in `quads` (see `additive_kernels.exponentials`, also for the three tops)."""
     top_queries: Float[Tensor, "3 N T"] | None = None
     top_keys: Float[Tensor, "3 N S"] | None = None
 
@@ -68,25 +69,25 @@ class Pairs(NamedTuple):
 
     @property
     def heads(self) -> int:
-        """How many there are."""
+        """Number of heads."""
         return self.vectors.shape[0]
 
 
 @contextmanager
 def on_the_device_of(tensor: Tensor) -> Iterator[None]:
-    """Kernels run on the current device, which need not be the tensor's; types are as they are given."""
+    """Make the tensor's device the current one, on which kernels run, and turn autocast off."""
     here = torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
     with here, torch.autocast(tensor.device.type, enabled=False):
         yield
 
 
 def up(number: int, multiple: int) -> int:
-    """Round up."""
+    """Round up to a multiple."""
     return -(-number // multiple) * multiple
 
 
 def prepare(pairs: Pairs, gradients: bool = False, scores: bool = True) -> Pairs:
-    """Take the exponentials of queries and keys, once; those of keys as gradients want them, and as scores do."""
+    """Compute the exponentials of queries and keys, once; those of keys in the layouts for gradients and for scores."""
     exp_queries, _, _, top_queries = _exponentials(pairs, pairs.queries, PADDING, natural=True, quad=False)
     wide = max(PADDING, _tile(pairs.keys.shape[1]).columns)
     exp_keys, quads, scales, top_keys = _exponentials(pairs, pairs.keys, wide, natural=gradients, quad=scores)
@@ -110,7 +111,7 @@ def _exponentials(
 
 
 def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = None) -> None:
-    """Write all scores; those of a tile where nothing may be looked at are left as they are."""
+    """Write all scores; tiles with no allowed pair are left unwritten."""
     count, steps, size, units = pairs.sizes
     if pairs.exp_queries is None or pairs.quads is None:
         tile = TILES["scores of few"]
@@ -130,13 +131,13 @@ def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = No
 
 
 def _tile(size: int) -> Tile:
-    """The tile of scores for a source of this size."""
+    """The tile of scores for a source of this length."""
     short = TILES["scores of short sources"]
     return short if size <= 2 * short.columns else TILES["scores"]
 
 
 class Look(NamedTuple):
-    """Who may be looked at: real keys, and none after its query; `position` is that of the first query."""
+    """The attention mask: real keys, and none after the query; `position` is that of the first query."""
 
     mask: Bool[Tensor, "B S"]
     position: int = AFTER_ALL
@@ -147,7 +148,7 @@ def _block(size: int) -> int:
 
 
 def norms(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T 2"], pairs: Pairs, look: Look) -> None:
-    """Write what makes weights of scores, two numbers for each query (see the kernel)."""
+    """Write, for each query, the two numbers from which weights are computed from scores (see the kernel)."""
     _, steps, size, _ = pairs.sizes
     additive_kernels.norms[(steps, len(scores))](
         scores, look.mask.view(torch.uint8), found, steps, size, scores.stride(0), scores.stride(1),
@@ -163,7 +164,7 @@ def contexts(
     pairs: Pairs,
     look: Look,
 ) -> None:
-    """Write the contexts: values, weighed by what scores and norms make of them."""
+    """Write the contexts: the sums of the values, weighted by the softmax that scores and norms give."""
     count, steps, size, _ = pairs.sizes
     width, parts = values.shape[-1], _parts(values)
     tile = TILES["contexts" if parts == 1 or _is_hopper(values) else "contexts of parts, elsewhere"]
@@ -176,10 +177,10 @@ def contexts(
 
 
 def _parts(values: Tensor) -> int:
-    """Of how many parts a number is made in a product: as exact as torch's own products are asked to be."""
+    """Number of bfloat16 parts of a number in a product: as exact as torch's own products are set to be."""
     if values.dtype != torch.float32:
         return 1
-    # Not get_float32_matmul_precision, which fails where somebody has set this.
+    # Not get_float32_matmul_precision, which raises if fp32_precision was set.
     return 2 if torch.backends.cuda.matmul.fp32_precision in ("tf32", "bf16") else 3
 
 
@@ -194,7 +195,7 @@ def softmax_back(
     pairs: Pairs,
     look: Look,
 ) -> None:
-    """Turn scores into their gradients, and the weights' gradients into weights, both where they are."""
+    """Replace scores by their gradients, and the weights' gradients by the weights, both in place."""
     count, steps, size, _ = pairs.sizes
     scores[:, steps:].zero_()
     additive_kernels.softmax_back[(steps, count)](
@@ -204,18 +205,18 @@ def softmax_back(
 
 
 class Gradients(NamedTuple):
-    """Gradients in float32, to which each launch adds."""
+    """Gradients in float32, accumulated by each launch."""
 
     queries: Float[Tensor, "N T A"]
     keys: Float[Tensor, "N S A"]
     once: Float[Tensor, "N _ A"]
-    """Σ dE r, in parts."""
+    """Σ dE r, in partial sums."""
     total: Float[Tensor, "N"]
-    """Σ dE: nothing behind a softmax, but for what is rounded."""
+    """Σ dE: zero after a softmax, up to rounding."""
 
     @staticmethod
     def zeros(pairs: Pairs, kept: "Gradients | None" = None) -> "Gradients":
-        """Nothing yet; or what is kept of the keys, and nothing of these queries."""
+        """All zero; or the accumulated gradients of the keys in `kept`, with zeros for the new queries."""
         count, _, size, units = pairs.sizes
         queries = torch.zeros_like(pairs.queries, dtype=torch.float32)
         if kept is not None:
@@ -225,16 +226,16 @@ class Gradients(NamedTuple):
         return Gradients(queries, keys, queries.new_zeros(count, parts, units), queries.new_zeros(count))
 
     def vectors(self) -> Float[Tensor, "N A"]:
-        """What `tanh = 1 - 2 r` makes of them."""
+        """Gradients of the vectors, since `tanh = 1 - 2 r`."""
         return self.total[:, None] - 2.0 * self.once.sum(dim=1)
 
 
 def differentiate(
     pairs: Pairs, back: Float[Tensor, "N _ _"], found: Gradients, position: int = AFTER_ALL, queries: bool = True
 ) -> None:
-    """Add the gradients that those of the scores give, if not wanted otherwise those of queries too.
+    """Add the gradients of keys and vectors, and of queries if wanted, given those of the scores.
 
-    `back` is filled up with zeros to a multiple of PADDING keys, and of 2 queries.
+    `back` is padded with zeros to a multiple of PADDING keys, and of 2 queries.
     """
     count, steps, size, units = pairs.sizes
     found.total.add_(back.sum(dim=(1, 2)))
@@ -258,22 +259,22 @@ def differentiate(
         )  # fmt: skip
 
 
-# -- one look with one query ------------------------------------------------------------------------------------------
+# -- attention with one query -----------------------------------------------------------------------------------------
 
 
 class Source(NamedTuple):
-    """What a decoder looks at, at every step: of each of B·G groups, keys and values."""
+    """What a decoder attends to at every step: the keys and values of each of B·G groups."""
 
     keys: Float[Tensor, "M S A"]
     values: Float[Tensor, "M S W"]
     mask: Bool[Tensor, "B S"]
     vectors: Float[Tensor, "H A"] | None
-    """How much each unit weighs; None if scores are inner products."""
+    """Weight of each hidden unit; None if scores are inner products."""
     heads: int
 
     @property
     def repeat(self) -> int:
-        """How many heads share a group."""
+        """Number of heads that share a group."""
         return len(self.mask) * self.heads // len(self.keys)
 
     @property
@@ -283,14 +284,14 @@ class Source(NamedTuple):
 
 
 def fits(source: Source, query: Float[Tensor, "B H 1 A"]) -> Float[Tensor, "M S"]:
-    """Score each key for a query."""
+    """Score each key for one query per head."""
     return _fits(source, query, source.keys, source.vectors)
 
 
 def weights_back(
     source: Source, slope: Float[Tensor, "B H 1 W"], other: Float[Tensor, "B H 1 W"] | None = None
 ) -> Float[Tensor, "M S"]:
-    """Make gradients of weights from those of contexts, of which there may be two to add: products with values."""
+    """Return gradients of the weights: products of values with the context's gradients, of which there may be two."""
     return _fits(source, slope, source.values, None, other)
 
 
@@ -316,7 +317,7 @@ def _fits(
 
 
 def see(source: Source, scores: Float[Tensor, "M S"]) -> tuple[Float[Tensor, "M W"], Float[Tensor, "M S"]]:
-    """Make contexts and weights of scores."""
+    """Return contexts and weights for these scores."""
     size, width = source.values.shape[1:]
     context = source.values.new_empty(source.rows, width)
     weights = torch.empty_like(scores)
@@ -331,7 +332,7 @@ def see(source: Source, scores: Float[Tensor, "M S"]) -> tuple[Float[Tensor, "M 
 def ask_back(
     source: Source, query: Float[Tensor, "B H 1 A"], weights: Float[Tensor, "M S"], weights_back: Float[Tensor, "M S"]
 ) -> tuple[Float[Tensor, "B H 1 A"], Float[Tensor, "M S"]]:
-    """Make the gradients of a query, and of its scores, from weights and their gradients."""
+    """Return the gradients of the query and of its scores, given weights and their gradients."""
     size, units = source.keys.shape[1:]
     found, scores_back = torch.empty(query.shape, dtype=query.dtype, device=query.device), torch.empty_like(weights)
     vectors, tile, rows = source.vectors, TILES["ask_back"], _rows("ask_back", size)
@@ -345,14 +346,14 @@ def ask_back(
 
 
 def _strides(*queries: Float[Tensor, "B H 1 _"]) -> tuple[list[int], int]:
-    """How far queries of a batch and of heads lie apart, in units, and the unit."""
+    """Strides of queries over batch and heads, in multiples of a unit, and that unit."""
     strides = [stride for query in queries for stride in query.stride()[:2]]
     unit = 8 if all(stride % 8 == 0 for stride in strides) else 1
     return [stride // unit for stride in strides], unit
 
 
 def _power(number: int) -> int:
-    """The power of two that is no smaller."""
+    """The smallest power of two that is no smaller."""
     return 1 << max(number - 1, 0).bit_length()
 
 

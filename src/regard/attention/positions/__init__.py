@@ -1,4 +1,4 @@
-"""Position encodings, one a file; importing this registers them."""
+"""Position encodings, one per file; importing this module registers them."""
 
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.base import Position, PositionSizes, positions

@@ -1,4 +1,4 @@
-"""Distances as a penalty."""
+"""ALiBi: a linear penalty on distance."""
 
 import torch
 
@@ -9,13 +9,13 @@ from regard.shapes import Float, Int, Tensor
 
 @positions.register("alibi")
 class Alibi(Position):
-    r"""The farther a key, the lower its score, for each head at its own rate (Press et al. 2022, section 3).
+    r"""Subtract from each score the distance times a slope, one for each head (Press et al. 2022, section 3).
 
     .. math:: \mathrm{score}'_{ij} = \mathrm{score}_{ij} - m_h |i - j| \qquad m_h = 2^{-8h/H}, \quad h = 1 \dots H
 
-    For a number of heads that is no power of two, `m` are those of the next lower one, and then every other one of
-    twice that, as in the authors' code. Nothing is learned, and there is no longest position. Differs from the paper:
-    in an encoder, which it does not treat, the distance counts to both sides.
+    If the number of heads is not a power of two, `m` are the slopes for the next lower one, and then every other one
+    for twice that, as in the authors' code. Nothing is learned, and there is no maximum length. Differs from the paper:
+    in an encoder, which the paper does not cover, the distance counts in both directions.
     """
 
     adds = True
@@ -28,7 +28,7 @@ class Alibi(Position):
     def bias(
         self, query: Float[Tensor, "B H T K"], distance: Int[Tensor, "T N"], score: Score
     ) -> Float[Tensor, "1 H T N"]:
-        """`-m |i - j|`, in float32 at least: half precision does not know one far position from the next."""
+        """`-m |i - j|`, in at least float32: half precision cannot tell distant positions apart."""
         exact = torch.promote_types(query.dtype, torch.float32)
         return -self.m.to(exact)[None, :, None, None] * distance.abs().to(exact)
 

@@ -1,4 +1,4 @@
-"""What a position encoding may do: add to embeddings, turn queries and keys, add to scores, add to what is seen."""
+"""Interface of position encodings: they add to embeddings, rotate queries and keys, or add to scores and contexts."""
 
 from typing import ClassVar, NamedTuple
 
@@ -10,48 +10,48 @@ from regard.shapes import Float, Int, Place, Tensor
 
 
 class PositionSizes(NamedTuple):
-    """What a position encoding is built for."""
+    """Sizes that a position encoding is built with."""
 
     width: int
-    """Of the embeddings, or of the queries and keys of one head."""
+    """Width of the embeddings, or of the queries and keys of one head."""
     heads: int = 1
     longest: int = 512
-    """Most positions, for what is learned for each of them."""
+    """Maximum number of positions, for encodings that learn something for each."""
     value: int = 0
     """Width of the values of one head."""
 
 
 class Position(nn.Module):
-    """How a model knows where a token stands. Each kind does one of these; the others do nothing."""
+    """A position encoding. Each kind overrides some of these methods; the others do nothing."""
 
     absolute: ClassVar[bool] = False
-    """Whether it is added to embeddings; the others act where a sequence looks at itself."""
+    """Whether it is added to embeddings; the others act in self-attention."""
     dotted: ClassVar[bool] = False
-    """Whether it has a meaning only for scores that are inner products."""
+    """Whether it needs a score that is an inner product."""
     adds: ClassVar[bool] = False
-    """Whether it adds to scores, and perhaps to contexts."""
+    """Whether it adds to scores, and possibly to contexts."""
 
     def __init__(self, sizes: PositionSizes) -> None:
         super().__init__()
         self.longest: int | None = None
-        """Most positions it knows; None for any number."""
+        """Maximum number of positions; None if unlimited."""
 
     def embed(self, embedded: Float[Tensor, "B T E"], first: Place) -> Float[Tensor, "B T E"]:
-        """Add to embeddings; the first stands at position `first`."""
+        """Add to embeddings; `first` is the position of the first one."""
         return embedded
 
     def turn(self, heads: Float[Tensor, "B H T K"], first: Place) -> Float[Tensor, "B H T K"]:
-        """Change queries, or keys, by where they stand."""
+        """Transform queries, or keys, by their positions."""
         return heads
 
     def bias(
         self, query: Float[Tensor, "B H T K"], distance: Int[Tensor, "T N"], score: Score
     ) -> Float[Tensor, "#B H T N"]:
-        """Return what is added to scores; `distance` is how far after a query each of its keys stands."""
+        """Return what to add to scores; `distance` is the key's position minus the query's."""
         raise NotImplementedError
 
     def seen(self, weights: Float[Tensor, "B H T N"], distance: Int[Tensor, "T N"]) -> Float[Tensor, "B H T V"] | None:
-        """Return what is added to the contexts."""
+        """Return what to add to the contexts, or None."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Positions as learned vectors."""
+"""Learned absolute positions."""
 
 import torch
 from torch import nn
@@ -10,12 +10,12 @@ from regard.shapes import Float, Place, Tensor, places
 
 @positions.register("learned")
 class Learned(Position):
-    r"""A vector of its own for each position, added to embeddings (Gehring et al. 2017, section 3.1).
+    r"""Add a learned vector for each position to the embeddings (Gehring et al. 2017, section 3.1).
 
     .. math:: e_i = w_i + p_i
 
-    There are `model.self_attention.longest` of them, and a longer sequence is refused. Differs from the paper: source
-    and target share theirs; they start as small as embeddings that are not scaled.
+    There are `model.self_attention.longest` of them; a longer sequence raises an error. Differs from the paper: source
+    and target share the vectors; they are initialised at the scale of unscaled embeddings.
     """
 
     absolute = True

@@ -1,4 +1,4 @@
-"""Positions as angles."""
+"""Rotary positions."""
 
 import torch
 
@@ -9,7 +9,7 @@ from regard.shapes import Float, Place, Tensor, places
 
 @positions.register("rotary")
 class Rotary(Position):
-    r"""Turn each pair of units of queries and keys by an angle that grows with the position (Su et al. 2021, eq. 34).
+    r"""Rotate each pair of units of queries and keys by an angle proportional to the position (Su et al. 2021, eq. 34).
 
     .. math::
         \begin{pmatrix} x'_{2i} \\ x'_{2i+1} \end{pmatrix} =
@@ -17,7 +17,7 @@ class Rotary(Position):
         \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix} \qquad \theta_i = 10000^{-2i/d}
 
     The inner product of a query at `m` and a key at `n` then depends on `m - n` alone. Nothing is learned, and there is
-    no longest position. Differs from the paper: nothing (pairs count from 0).
+    no maximum length. Differs from the paper: nothing (pairs count from 0).
     """
 
     dotted = True
@@ -26,14 +26,14 @@ class Rotary(Position):
         super().__init__(sizes)
         if sizes.width % 2:
             raise ConfigError(
-                f"Rotary positions turn pairs of units, and a head has {sizes.width} of them: set "
+                f"Rotary positions rotate pairs of units, so the width of a head must be even, got {sizes.width}: set "
                 "model.self_attention.head_width to an even number."
             )
 
     def turn(self, heads: Float[Tensor, "B H T K"], first: Place) -> Float[Tensor, "B H T K"]:
-        """Turn what stands at `first` and on."""
+        """Rotate queries or keys; the first is at position `first`."""
         steps, width = heads.shape[2:]
-        # In float32 at least: half precision does not know one position from the next.
+        # At least float32: half precision cannot tell neighbouring positions apart.
         exact = torch.promote_types(heads.dtype, torch.float32)
         m = places(first, steps, heads.device, exact)
         theta = 10000.0 ** (-torch.arange(0, width, 2, device=heads.device, dtype=exact) / width)

@@ -1,4 +1,4 @@
-"""Positions as waves."""
+"""Sinusoidal positions."""
 
 import math
 
@@ -11,11 +11,11 @@ from regard.shapes import Float, Place, Tensor, places
 
 @positions.register("sinusoidal")
 class Sinusoidal(Position):
-    r"""Sines and cosines of geometrically growing wavelengths, added to embeddings (Vaswani et al. 2017, section 3.5).
+    r"""Add sines and cosines of geometrically growing wavelengths to embeddings (Vaswani et al. 2017, section 3.5).
 
     .. math:: PE_{(pos, 2i)} = \sin(pos / 10000^{2i/d}) \qquad PE_{(pos, 2i+1)} = \cos(pos / 10000^{2i/d})
 
-    Nothing is learned, so there is no longest position. Differs from the paper: nothing.
+    Nothing is learned, so there is no maximum length. Differs from the paper: nothing.
     """
 
     absolute = True
@@ -24,14 +24,14 @@ class Sinusoidal(Position):
         super().__init__(sizes)
         if sizes.width % 2:
             raise ConfigError(
-                f"Sinusoidal positions need an even width, got {sizes.width}: change model.embedding, or take "
+                f"Sinusoidal positions need an even width, got {sizes.width}: change model.embedding, or set "
                 "model.positions=learned."
             )
 
     def embed(self, embedded: Float[Tensor, "B T E"], first: Place) -> Float[Tensor, "B T E"]:
-        """Add the waves."""
+        """Add the sines and cosines."""
         _, steps, width = embedded.shape
-        # In float32 at least: half precision does not know one position from the next.
+        # At least float32: half precision cannot tell neighbouring positions apart.
         kind = torch.promote_types(embedded.dtype, torch.float32)
         place = places(first, steps, embedded.device, kind)
         rate = torch.exp(torch.arange(0, width, 2, device=embedded.device, dtype=kind) * (-math.log(10000.0) / width))

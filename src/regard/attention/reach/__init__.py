@@ -1,4 +1,4 @@
-"""Reaches, one a file; importing this registers them."""
+"""Reaches, one per file; importing this module registers them."""
 
 from regard.attention.reach.causal import Causal
 from regard.attention.reach.chunked import Chunked

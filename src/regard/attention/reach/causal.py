@@ -5,7 +5,7 @@ from regard.attention.base import Reach, Sizes, reaches
 
 @reaches.register("causal")
 class Causal(Reach):
-    r"""Look at one's own position and at those before (Vaswani et al. 2017, section 3.2.3).
+    r"""Attend to the query's own position and those before it (Vaswani et al. 2017, section 3.2.3).
 
     .. math:: R_i = \{j : j \le i\}
 

@@ -9,11 +9,11 @@ from regard.shapes import Bool, Int, Tensor
 
 @reaches.register("dilated")
 class Dilated(Reach):
-    r"""Look at every `d`-th position, `w` of them to each side (Beltagy et al. 2020, section 3.1).
+    r"""Attend to every `d`-th position, `w` of them to each side (Beltagy et al. 2020, section 3.1).
 
     .. math:: R_i = \{j : i - j = k d,\ |k| \le w\}
 
-    It sees `d` times as far as a window for the same price, `T·w`. In a decoder only to the left. `d` is
+    It reaches `d` times as far as a window at the same cost, `T·w`. In a decoder, to the left only. `d` is
     `model.self_attention.stride`, `w` its `window`. Differs from the paper: there each head may have a `d` of its own.
     """
 
@@ -22,13 +22,13 @@ class Dilated(Reach):
         self.width, self.stride = sizes.window, sizes.stride
 
     def blocks(self, first: int, steps: int, size: int, device: torch.device) -> tuple[Blocks, ...]:
-        """Deal the places into hands, which do not see one another: each is a sequence with a window."""
+        """Divide the positions into `d` interleaved sequences that do not attend to one another, each with a window."""
         after = 0 if self.causal else self.width
         block = max(self.width, SMALLEST)
         return (cut(first, steps, size, device, block=block, before=self.width, after=after, stride=self.stride),)
 
     def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"], cut: int = 0) -> Bool[Tensor, "T N"]:
-        """Whatever is near enough, and a number of strides away."""
+        """Allow keys within the window whose distance is a multiple of the stride."""
         back, far = queries[:, None] - keys, self.width * self.stride
         near = (back >= (0 if self.causal else -far)) & (back <= far)
         return near & (back % self.stride == 0)

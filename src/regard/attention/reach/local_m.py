@@ -8,14 +8,14 @@ from regard.shapes import Bool, Float, Int, Place, Tensor, places
 
 @reaches.register("local-m")
 class LocalM(LocalReach):
-    r"""Look around the place in the source that one is at in the target (Luong et al. 2015, section 3.2: local-m).
+    r"""Attend around the source position that equals the target position (Luong et al. 2015, section 3.2: local-m).
 
     .. math:: p_t = t \qquad R_t = \{s : |s - p_t| \le D\}
 
-    `D` is `model.attention.window`. Costs `T·D`, however long the source is; one of up to three windows (of one, if the
-    score has a hidden layer) is looked at whole, which takes less time than to pick from it. Coverage, which tells
-    every key how much it was looked at, adds `T·S`. Differs from the paper: where the target
-    is longer than the source, `p_t` stays at the source's last position, so that there is always something to see.
+    `D` is `model.attention.window`. Costs `T·D`, however long the source is. A source of up to three windows (of one,
+    if the score has a hidden layer) is scored in full, which is faster than gathering keys. Coverage, which updates
+    every key at every step, adds `T·S`. Differs from the paper: where the target is longer than the source, `p_t` stays
+    at the source's last position, so that there is always something to attend to.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -23,7 +23,7 @@ class LocalM(LocalReach):
         self.width = sizes.window
 
     def window(self, query: Float[Tensor, "B T Q"], mask: Bool[Tensor, "B S"], first: Place, most: int) -> Window:
-        """The places around the query's own."""
+        """Return the window around the query's own position."""
         at = places(first, query.shape[1], query.device)
         last = mask.sum(dim=1, keepdim=True) - 1
         centre = torch.minimum(at[None], last.clamp(min=0))[..., None]
@@ -33,10 +33,10 @@ class LocalM(LocalReach):
 def around(
     centre: Float[Tensor, "B T 1"] | Int[Tensor, "B T 1"], width: int, mask: Bool[Tensor, "B S"], most: int
 ) -> tuple[Window, Float[Tensor, "B T N"] | Int[Tensor, "B T N"]]:
-    """Return the window of `width` on either side of a centre, and how far from that each of its places is.
+    """Return the window of `width` on either side of a centre, and each position's distance from the centre.
 
-    It is moved to lie within the mask, so that no place is picked that there is not, and none twice. Sources of up to
-    `most` windows are not worth picking from: they are taken whole. What comes in by either is not allowed.
+    The window is shifted to lie within the source, so that all positions exist and are distinct. Sources of up to
+    `most` windows are returned whole. Positions farther than `width` from the centre are not allowed.
     """
     size, device = mask.shape[1], mask.device
     whole = not torch.compiler.is_exporting() and size <= most * (2 * width + 1)
@@ -44,7 +44,7 @@ def around(
         positions = torch.arange(size, device=device).expand(*centre.shape[:2], -1)
         real = mask[:, None]
     else:
-        # While a graph is exported the size is a symbol: `min` keeps it one only where torch has replaced it.
+        # During export the size is symbolic: `min` keeps it so only where torch has replaced it.
         number: int = torch.sym_min(2 * width + 1, size)  # type: ignore[no-untyped-call]
         start = centre.detach() - width
         start = torch.ceil(start).long() if start.is_floating_point() else start  # ONNX rounds no integers

@@ -9,13 +9,13 @@ from regard.shapes import Bool, Int, Tensor
 
 @reaches.register("strided")
 class Strided(Reach):
-    r"""Look at the last `l` positions, and at every `l`-th one before (Child et al. 2019, section 4.3).
+    r"""Attend to the last `l` positions, and to every `l`-th one before (Child et al. 2019, section 4.3).
 
     .. math:: R_i = \{j : i - l \le j \le i\} \cup \{j \le i : (i - j) \bmod l = 0\}
 
-    So every position is at most two looks away. `l` is `model.self_attention.stride`. Costs `T·(l + S/l)`: least,
-    and then `T·√S` in all, if `l` is near `√S`. Differs from the paper: both sets are one head's (its section 5.1
-    allows that, too), and in an encoder they reach to both sides.
+    Every position is at most two layers away from any other. `l` is `model.self_attention.stride`. Costs `T·(l + S/l)`,
+    which is lowest, `T·√S`, with `l` near `√S`. Differs from the paper: one head has both sets (its section 5.1 allows
+    that, too), and in an encoder they reach to both sides.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -23,7 +23,7 @@ class Strided(Reach):
         self.stride = sizes.stride
 
     def blocks(self, first: int, steps: int, size: int, device: torch.device) -> tuple[Blocks, ...]:
-        """Cut twice: along the sequence for what is near, and dealt into hands for what is strides away."""
+        """Cut twice: along the sequence for near keys, and into interleaved sequences for keys whole strides away."""
         side = self.stride - 1
         after, block = 0 if self.causal else side, max(self.stride, SMALLEST)
         near = cut(first, steps, size, device, block=block, before=side, after=after)
@@ -32,12 +32,12 @@ class Strided(Reach):
         return near, far
 
     def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"], cut: int = 0) -> Bool[Tensor, "T N"]:
-        """Whatever is near in the first cut; whatever is strides away, and is not near, in the second."""
+        """Allow near keys in the first cut; keys whole strides away that are not near in the second."""
         back = queries[:, None] - keys
         near = back.abs() < self.stride
         chosen = near if cut == 0 else ~near & (back % self.stride == 0)
         return chosen & (back >= 0) if self.causal else chosen
 
     def allowed_in_all(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"]) -> Bool[Tensor, "T N"]:
-        """Both cuts are one."""
+        """Allow what either cut allows."""
         return self.allowed(queries, keys) | self.allowed(queries, keys, 1)

@@ -9,11 +9,11 @@ from regard.shapes import Bool, Int, Tensor
 
 @reaches.register("window")
 class SlidingWindow(Reach):
-    r"""Look at the `w` positions to each side (Beltagy et al. 2020, section 3.1).
+    r"""Attend to the `w` positions to each side (Beltagy et al. 2020, section 3.1).
 
     .. math:: R_i = \{j : |i - j| \le w\}
 
-    In a decoder, which has no future to look at, only to the left. `w` is `model.self_attention.window`.
+    In a decoder, to the left only. `w` is `model.self_attention.window`.
     Costs `T·w`. Differs from the paper: its window is `w` in all, ours `w` to each side.
     """
 
@@ -22,12 +22,12 @@ class SlidingWindow(Reach):
         self.width = sizes.window
 
     def blocks(self, first: int, steps: int, size: int, device: torch.device) -> tuple[Blocks, ...]:
-        """Cut along the sequence; a block sees its own places and a window to each side."""
+        """Cut along the sequence; a block attends to its own positions and a window to each side."""
         after = 0 if self.causal else self.width
         block = max(self.width, SMALLEST)
         return (cut(first, steps, size, device, block=block, before=self.width, after=after),)
 
     def allowed(self, queries: Int[Tensor, " T"], keys: Int[Tensor, "#T N"], cut: int = 0) -> Bool[Tensor, "T N"]:
-        """Whatever is near enough."""
+        """Allow keys within the window."""
         back = queries[:, None] - keys
         return (back >= (0 if self.causal else -self.width)) & (back <= self.width)

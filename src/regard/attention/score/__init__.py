@@ -1,4 +1,4 @@
-"""Score functions, one a file; importing this registers them."""
+"""Score functions, one per file; importing this module registers them."""
 
 from regard.attention.score.additive import Additive
 from regard.attention.score.concat import Concat

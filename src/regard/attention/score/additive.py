@@ -1,4 +1,4 @@
-"""The additive score, and what it shares with its relatives: a hidden layer over the sum of two vectors."""
+"""The additive score, and the base class of all scores with a hidden layer over the sum of two vectors."""
 
 from abc import abstractmethod
 
@@ -10,25 +10,25 @@ from regard.step_loop import bent
 
 
 class HiddenLayer(Score):
-    r"""A score that weighs the units of one hidden layer, of what the query gives and what the key gives.
+    r"""Base of scores that weigh the units of one hidden layer, computed from the query and the key.
 
     .. math:: e_{ij} = v^\top \tanh(q_i + k_j)
 
-    Where there is a fused kernel, it computes the same without the hidden layer of all pairs ever being held.
+    The fused kernel, where there is one, computes the same without holding the hidden layer of all pairs.
     """
 
     whole_windows = 1  # each further pair costs a hidden layer
 
     @abstractmethod
     def units(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T A"]:
-        """Compute what the query gives to each unit, `q_i`."""
+        """Compute the query's share of each unit, `q_i`."""
 
     @abstractmethod
     def vectors(self) -> Float[Tensor, "H A"] | None:
-        """Tell how much each unit weighs, `v`; None if they all weigh one."""
+        """Return the weight of each unit, `v`; None if all are one."""
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
-        """`e_ij` for all i and j; holds one B×H×T×S×A tensor where there is no fused kernel."""
+        """`e_ij` for all i and j; holds a B×H×T×S×A tensor unless there is a fused kernel."""
         units = self.units(query)
         if fused.usable(units, keys):
             return fused.additive_scores(units, keys, self.vectors())

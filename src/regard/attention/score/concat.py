@@ -9,14 +9,14 @@ from regard.step_loop import linear
 
 @scores.register("concat")
 class Concat(HiddenLayer):
-    r"""Score by a network that reads query and key one after the other (Luong et al. 2015, section 3.1).
+    r"""Score by a network that reads the concatenation of query and key (Luong et al. 2015, section 3.1).
 
     .. math:: \mathrm{score}(h_t, \bar h_s) = v_a^\top \tanh(W_a [h_t; \bar h_s])
 
-    The same functions as the additive score's, with one matrix for two. What its right half makes of the keys does not
-    depend on the step, so `keys` computes it once per sentence; nothing is ever concatenated.
-    Differs from the paper: nothing in the equation; its own runs left a part of `W_a` the identity (footnote 15). With
-    many heads, those that share their keys share `W_a` too.
+    The same functions as the additive score's, with one matrix instead of two. The product of its right half with the
+    keys does not depend on the step, so `keys` computes it once per sentence; nothing is ever concatenated.
+    Differs from the paper: nothing in the equation; the paper's own runs left a part of `W_a` the identity (footnote
+    15). With several heads, those that share their keys share `W_a` too.
     """
 
     def __init__(self, sizes: Sizes) -> None:

@@ -15,10 +15,10 @@ class Cosine(Dot):
 
     .. math:: \mathrm{score}(u, v) = \beta \, \frac{u^\top v}{\|u\| \, \|v\|}
 
-    A softmax of cosines alone is nearly flat, as they lie between -1 and 1; the strength `β` makes it sharp.
-    Differs from the paper: its controller emits a `β` at every step, here each head learns one. It starts at the root
-    of the width, where the scores of random vectors have variance one, and is kept as its logarithm, to stay positive.
-    A zero vector, which has no angle, scores zero with everything.
+    A softmax of cosines alone is nearly flat, as they lie between -1 and 1; the strength `β` makes it sharper.
+    Differs from the paper: its controller emits a `β` at every step; here each head learns one. It starts at the square
+    root of the width, where the scores of random vectors have variance one, and is stored as its logarithm, to stay
+    positive. A zero vector, which has no angle, scores zero with everything.
     """
 
     needs = "cosine score needs"
@@ -28,16 +28,16 @@ class Cosine(Dot):
         self.log_beta = nn.Parameter(torch.full((sizes.heads,), sizes.query**0.5).log())
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S D"]:
-        """The states, of length one."""
+        """The states, normalised to unit length."""
         return _normalised(states)
 
     def asked(self, query: Float[Tensor, "B H T Q"]) -> Float[Tensor, "B H T Q"]:
-        """The query, of length one, times `β`."""
+        """The query, normalised to unit length, times `β`."""
         return _normalised(query) * self.log_beta.exp()[:, None, None]
 
 
 def _normalised(vectors: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-    """Make vectors of length one; those of length zero stay, and get a gradient as if they were of length one."""
+    """Normalise vectors to unit length; zero vectors stay zero, with the gradient of a unit vector."""
     summed = exact(vectors)
     square = summed.square().sum(dim=-1, keepdim=True)
     return (summed * square.masked_fill(square == 0, 1.0).rsqrt()).to(vectors.dtype)

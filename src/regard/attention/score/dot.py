@@ -1,4 +1,4 @@
-"""The dot-product score, and what it shares with its relatives: query and key must be of one width."""
+"""The dot-product score, and what related scores share with it: query and key must have the same width."""
 
 from typing import ClassVar
 
@@ -25,9 +25,9 @@ class Dot(Score):
         self.key_width = sizes.key
         if sizes.query != sizes.key:
             raise ConfigError(
-                f"The {self.needs} decoder and encoder states of one width, got {sizes.query} and {sizes.key}: "
+                f"The {self.needs} decoder and encoder states of the same width, got {sizes.query} and {sizes.key}: "
                 "set model.decoder.width to the encoder's (twice model.encoder.width if it is bidirectional), "
-                "or take model.attention.score=general or model.attention.project=true."
+                "or set model.attention.score=general or model.attention.project=true."
             )
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S D"]:

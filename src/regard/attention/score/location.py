@@ -9,14 +9,14 @@ from regard.step_loop import products
 
 @scores.register("location")
 class Location(Score):
-    r"""Score each place of the source by the query alone, whatever stands there (Luong et al. 2015, equation 8).
+    r"""Score each source position by the query alone, whatever token is there (Luong et al. 2015, equation 8).
 
     .. math:: a_t = \mathrm{softmax}(W_a h_t)
 
-    Row s of `W_a` is a learned key for place s, the same for every sentence, and its inner product with the query is
-    the score. So there are as many places as rows: `model.attention.longest`. Training refuses longer sources; of one
-    that is to be translated the beginning is read, with a word about it.
-    Differs from the paper: nothing. With many heads, those of one group share `W_a`.
+    Row s of `W_a` is a learned key for position s, the same for every sentence, and its inner product with the query is
+    the score. So `model.attention.longest`, the number of rows, limits the source length. Training refuses longer
+    sources; translation truncates them, with a warning.
+    Differs from the paper: nothing. With several heads, those of one group share `W_a`.
     """
 
     of_itself = False
@@ -29,12 +29,12 @@ class Location(Score):
         self.W_a = HeadLinear(sizes.groups, sizes.query, sizes.longest)
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
-        """The rows of `W_a`, one for each place."""
+        """The rows of `W_a`, one for each position."""
         batch, groups, size, _ = states.shape
         if size > self.longest:
             raise ModelError(
-                f"model.attention.score=location has weights for {self.longest} places, and a source has {size} "
-                f"tokens: train with model.attention.longest={size} or more, or give shorter sources."
+                f"model.attention.score=location has weights for {self.longest} positions, but a source has {size} "
+                f"tokens: train with model.attention.longest={size} or more, or use shorter sources."
             )
         return self.W_a.weight.view(groups, self.longest, -1)[:, :size].expand(batch, -1, -1, -1)
 

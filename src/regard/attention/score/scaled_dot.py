@@ -7,7 +7,7 @@ from regard.shapes import Float, Tensor
 
 @scores.register("scaled-dot")
 class ScaledDot(Dot):
-    r"""Score by the inner product over the root of the width (Vaswani et al. 2017, equation 1).
+    r"""Score by the inner product divided by the root of the width (Vaswani et al. 2017, equation 1).
 
     .. math:: \mathrm{score}(q, k) = q^\top k / \sqrt{d_k}
 

@@ -8,14 +8,14 @@ from regard.shapes import Float, Tensor
 
 @scores.register("tanh")
 class Tanh(HiddenLayer):
-    r"""Score by a hidden layer alone, without the vector that weighs its units (as `tanh(W1 h + W2 s)` is taught).
+    r"""Score by the sum of a hidden layer, without the vector that weighs its units (`tanh(W1 h + W2 s)` in textbooks).
 
     .. math:: e_{ij} = \sum_a \tanh(W_1 h_j + W_2 s_i)_a
 
     It is the additive score of Bahdanau et al. 2014 with `v_a` of ones. `W_1 h_j` does not depend on the step, so
     `keys` computes it once per sentence.
-    Differs from what it is taught as: that leaves open how the units become one number. Their sum lets the score be as
-    large as `model.attention.width`, hence sharp; `model.attention.width=1` is the form with one unit.
+    Differs from the textbooks: they leave open how the units become one number. Their sum lets the score be as large as
+    `model.attention.width`, hence sharp; `model.attention.width=1` is the form with one unit.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -35,4 +35,4 @@ class Tanh(HiddenLayer):
         return units
 
     def vectors(self) -> None:
-        """Each weighs one."""
+        """All units have weight one."""

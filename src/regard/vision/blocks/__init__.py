@@ -1,4 +1,4 @@
-"""Blocks of attention for convolutional networks, one paper a file; importing this registers them."""
+"""Attention blocks for convolutional networks, one paper per file; importing this module registers them."""
 
 from regard.vision.blocks.base import Block, BlockSizes, Seen, blocks, watched_blocks
 from regard.vision.blocks.non_local import Concatenation, DotProduct, EmbeddedGaussian, Gaussian, NonLocal

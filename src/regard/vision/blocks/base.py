@@ -1,4 +1,4 @@
-"""The contract of blocks: features in, features of the same shape out, and on request what was attended to."""
+"""Interface of attention blocks: features in, features of the same shape out, and on request attention weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,35 +13,35 @@ from regard.shapes import Float, Tensor
 from regard.vision.convolution import PLAIN, Convolutions
 
 Looks = dict[str, Float[Tensor, "B ..."]]
-"""What was attended to, by the name of the module that did."""
+"""Attention weights by module name."""
 
 
 class Seen(NamedTuple):
-    """What a block yields."""
+    """Result of a block."""
 
     features: Float[Tensor, "B C h w"]
     looks: Float[Tensor, "B ..."] | None
-    """Gates of channels B×C, a mask B×C×h×w, or weights B×T×H×S of cells for cells; None where nobody asked."""
+    """Channel gates B×C, a mask B×C×h×w, or weights B×T×H×S between cells; None if not requested."""
 
 
 class BlockSizes(NamedTuple):
-    """What a block is built for."""
+    """Sizes that a block is built with."""
 
     channels: int
     reduction: int = 16
-    """How many times fewer units than channels squeeze-excitation has between."""
+    """Squeeze-excitation: channels divided by hidden units."""
     depth: int = 2
-    """How often a soft mask's branch halves rows and columns."""
+    """Soft mask: number of times its branch halves rows and columns."""
     trunk: int = 0
-    """Residual units beside a soft mask."""
+    """Soft mask: number of residual units in the trunk."""
     subsample: bool = False
-    """Whether a non-local block looks at the largest of every two by two cells."""
+    """Non-local: whether keys and values are max-pooled over two by two cells."""
     made: Convolutions = PLAIN
-    """How its convolutions and norms are made."""
+    """How to make convolutions and norms."""
 
 
 class Block(nn.Module, ABC):
-    """Attends to features, and can stand anywhere in a convolutional network, an `nn.Sequential` too."""
+    """An attention block, which can be placed anywhere in a convolutional network, including an `nn.Sequential`."""
 
     def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class Block(nn.Module, ABC):
     @property
     @abstractmethod
     def attends(self) -> nn.Module:
-        """The part whose output is what the block attends to: gates, a mask, or `Attended`."""
+        """The submodule whose output is the attention: gates, a mask, or `Attended`."""
 
     @abstractmethod
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
-        """Attend."""
+        """Return the features after attention."""
 
     def see(self, features: Float[Tensor, "B C h w"], look: bool = True) -> Seen:
-        """Attend, and tell to what."""
+        """Return the features and, if requested, the attention weights."""
         if not look:
             return Seen(self(features), None)
         with watched_blocks(self) as looks:
@@ -66,7 +66,7 @@ class Block(nn.Module, ABC):
 
 @contextmanager
 def watched_blocks(model: nn.Module) -> Iterator[Looks]:
-    """Collect what every block within any network attends to while it runs, detached; the last run counts."""
+    """Collect the attention of every block in a network, detached; of several runs the last one counts."""
     looks: Looks = {}
 
     def watch(name: str, block: Block) -> Any:

@@ -1,4 +1,4 @@
-"""Attention of every place to every place: the non-local block, in the paper's four forms."""
+"""Attention of every cell to every cell: the non-local block, in the paper's four forms."""
 
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from regard.vision.blocks.base import Block, BlockSizes, blocks
 
 
 class OverNumber(Focus):
-    """Weights that are scores over the number of places, `C(x) = N`: not a distribution, and perhaps negative."""
+    """Divide scores by the number of cells, `C(x) = N`: the weights are no distribution, and may be negative."""
 
     def forward(
         self,
@@ -25,12 +25,12 @@ class OverNumber(Focus):
         allowed: Bool[Tensor, "B #H #T S"],
         last: Float[Tensor, "B H S"] | None = None,
     ) -> Focused:
-        """Divide by how many there are."""
+        """Divide by the number of allowed positions."""
         return Focused(scores.masked_fill(~allowed, 0.0) / allowed.sum(dim=-1, keepdim=True).clamp(min=1))
 
 
 class Concatenated(Score):
-    """A ReLU of a weighted sum over both vectors' units; nothing is ever concatenated."""
+    """A ReLU of a weighted sum over the units of both vectors; nothing is ever concatenated."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
@@ -39,31 +39,31 @@ class Concatenated(Score):
         self.w_key = nn.Linear(sizes.key, 1, bias=False)
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S 1"]:
-        """What keys give to the sum."""
+        """The keys' share of the sum."""
         keys: Tensor = self.w_key(states)
         return keys
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S 1"]) -> Float[Tensor, "B H T S"]:
-        """Bend the sum of what both give."""
+        """Apply the ReLU to the sum of both shares."""
         return functional.relu(self.w_query(query) + keys.transpose(2, 3))
 
 
 class NonLocal(Block):
-    r"""Add to each cell what it sees in all cells (Wang et al. 2018, equations 1 and 6).
+    r"""Add to each cell its context over all cells (Wang et al. 2018, equations 1 and 6).
 
     .. math:: y_i = \frac{1}{C(x)} \sum_j f(x_i, x_j)\, g(x_j) \qquad z_i = W_z y_i + x_i
 
-    Each form has an `f` of its own. It is our attention, with cells for words: the weights, `f / C(x)`, are B×T×H×S
-    with one head. `θ`, `φ` and `g` halve the channels (section 3.3); a norm after `W_z` starts from a scale of zero, so
-    that a block put into a trained network changes nothing at first (section 4.1). With `model.image.subsample` the
-    largest of every two by two cells stand for them in `φ` and `g` (section 3.3).
+    Each form has an `f` of its own. It is the attention of this package over cells instead of words: the weights,
+    `f / C(x)`, are B×T×H×S with one head. `θ`, `φ` and `g` halve the channels (section 3.3). The norm after `W_z`
+    starts at a scale of zero, so that a block added to a trained network changes nothing at first (section 4.1). With
+    `model.image.subsample`, `φ` and `g` are max-pooled over two by two cells (section 3.3).
     Differs from the paper: the norm is over groups of channels, unless `model.image.normalise` is batch.
     """
 
     score: ClassVar[type[Score]] = Dot
     focus: ClassVar[type[Focus]] = Softmax
     embeds: ClassVar[bool] = True
-    """Whether there are theta and phi."""
+    """Whether there are projections theta and phi."""
 
     def __init__(self, sizes: BlockSizes) -> None:
         super().__init__(sizes)
@@ -82,11 +82,11 @@ class NonLocal(Block):
 
     @property
     def attends(self) -> nn.Module:
-        """Its attention; weights are B×T×1×S."""
+        """The attention module; weights are B×T×1×S."""
         return self.attention
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
-        """Let every cell look at all."""
+        """Attend from every cell to all."""
         cells = features.flatten(2).transpose(1, 2)
         keys, values = (self._pooled(part(cells), features) for part in (self.phi, self.g))
         mask = torch.ones(keys.shape[:2], dtype=torch.bool, device=cells.device)
@@ -104,7 +104,7 @@ class NonLocal(Block):
 
 @blocks.register("nonlocal-gaussian")
 class Gaussian(NonLocal):
-    r"""Let every cell look at all by how alike they are (Wang et al. 2018, equation 2).
+    r"""Attend from every cell to all by similarity (Wang et al. 2018, equation 2).
 
     .. math:: f(x_i, x_j) = e^{x_i^\top x_j} \qquad C(x) = \sum_j f(x_i, x_j)
 
@@ -116,7 +116,7 @@ class Gaussian(NonLocal):
 
 @blocks.register("nonlocal-embedded")
 class EmbeddedGaussian(NonLocal):
-    r"""Let every cell look at all by softmax attention (Wang et al. 2018, equation 3).
+    r"""Attend from every cell to all by softmax attention (Wang et al. 2018, equation 3).
 
     .. math:: f(x_i, x_j) = e^{\theta(x_i)^\top \phi(x_j)} \qquad C(x) = \sum_j f(x_i, x_j)
 
@@ -126,11 +126,11 @@ class EmbeddedGaussian(NonLocal):
 
 @blocks.register("nonlocal-dot")
 class DotProduct(NonLocal):
-    r"""Let every cell look at all by inner products as they are (Wang et al. 2018, equation 4).
+    r"""Attend from every cell to all by inner products without a softmax (Wang et al. 2018, equation 4).
 
     .. math:: f(x_i, x_j) = \theta(x_i)^\top \phi(x_j) \qquad C(x) = N
 
-    Weights may be negative and sum to anything. Differs: see `NonLocal`.
+    Weights may be negative and may have any sum. Differs: see `NonLocal`.
     """
 
     focus = OverNumber
@@ -138,11 +138,11 @@ class DotProduct(NonLocal):
 
 @blocks.register("nonlocal-concat")
 class Concatenation(NonLocal):
-    r"""Let every cell look at all by a ReLU over both (Wang et al. 2018, equation 5).
+    r"""Attend from every cell to all by a ReLU over both (Wang et al. 2018, equation 5).
 
     .. math:: f(x_i, x_j) = \mathrm{ReLU}(w_f^\top [\theta(x_i), \phi(x_j)]) \qquad C(x) = N
 
-    Weights are not negative and sum to anything. Differs: see `NonLocal`.
+    Weights are non-negative and may have any sum. Differs: see `NonLocal`.
     """
 
     score = Concatenated

@@ -1,4 +1,4 @@
-"""Attention to places: a mask from a branch that sees the whole image."""
+"""Spatial attention: a mask from a branch with a large receptive field."""
 
 import torch
 from torch import nn
@@ -12,9 +12,9 @@ from regard.vision.residual import ResidualUnit
 
 
 class Hourglass(nn.Module):
-    """Down to half the rows and columns, on to a smaller hourglass within, and up again (section 3.2).
+    """Halve rows and columns, run a smaller hourglass, and upsample again (section 3.2).
 
-    What the one within yields is added to a unit of what went into it, so that what is lost below comes by the side.
+    A residual unit on the side bypasses the inner hourglass, so that detail lost in it is added back.
     """
 
     def __init__(self, channels: int, depth: int, made: Convolutions) -> None:
@@ -24,7 +24,7 @@ class Hourglass(nn.Module):
         self.within = Hourglass(channels, depth - 1, made) if depth > 1 else None
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
-        """Run; rows and columns may be of any number."""
+        """Run; works for any number of rows and columns."""
         below = self.down(functional.max_pool2d(features, 3, stride=2, padding=1))
         if self.within is not None and self.side is not None:
             below = self.within(below) + self.side(below)
@@ -35,16 +35,16 @@ class MaskBranch(nn.Module):
     """The soft mask branch: an hourglass, two 1×1 convolutions, and a sigmoid (section 3.2)."""
 
     def __init__(self, channels: int, depth: int, made: Convolutions, across: bool) -> None:
-        """`across` says that each map is normalised before the sigmoid."""
+        """`across` says to normalise each map before the sigmoid."""
         super().__init__()
         self.hourglass = Hourglass(channels, depth, made)
         self.norm_1, self.norm_2 = made.norm(channels), made.norm(channels)
         self.W_1 = made.filters(channels, channels, 1)
-        self.W_2 = nn.Conv2d(channels, channels, 1, bias=not across)  # which a norm of the map would undo
+        self.W_2 = nn.Conv2d(channels, channels, 1, bias=not across)  # the norm would cancel a bias
         self.across = across
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C h w"]:
-        """Make the mask."""
+        """Return the mask."""
         found = self.W_1(functional.relu(self.norm_1(self.hourglass(features))))
         found = self.W_2(functional.relu(self.norm_2(found)))
         return torch.sigmoid(functional.layer_norm(found, found.shape[2:], eps=SMALLEST) if self.across else found)
@@ -52,14 +52,14 @@ class MaskBranch(nn.Module):
 
 @blocks.register("soft-mask")
 class SoftMask(Block):
-    r"""Raise features by a mask for every place and channel (Wang et al. 2017, equations 3 and 4: "mixed attention").
+    r"""Scale features by one plus a mask over positions and channels (Wang et al. 2017, equations 3 and 4: "mixed").
 
     .. math:: H_{i,c}(x) = (1 + M_{i,c}(x)) \cdot T_{i,c}(x) \qquad M_{i,c} = 1 / (1 + \exp(-x_{i,c}))
 
-    where `x_{i,c}` in the second is what the branch yields. `T` are `model.image.trunk` residual units; with none of
-    them `T(x) = x`, and the stage before is the trunk.
-    Differs from the paper: norms are over groups of channels, unless `model.image.normalise` is batch; r, its residual
-    units between poolings, is one; and its pre-processing units are what stands before the block.
+    where `x_{i,c}` in the second equation is the output of the branch. `T` are `model.image.trunk` residual units; with
+    none, `T(x) = x`, and the stage before serves as the trunk.
+    Differs from the paper: norms are over groups of channels, unless `model.image.normalise` is batch; the number of
+    residual units between poolings, r, is one; and the stage before the block replaces its pre-processing units.
     """
 
     across = False
@@ -86,11 +86,11 @@ class SoftMask(Block):
 
 @blocks.register("soft-mask-spatial")
 class SpatialMask(SoftMask):
-    r"""Raise features by a mask that tells of places alone (Wang et al. 2017, equation 6: "spatial attention").
+    r"""Scale features by a mask that is normalised over positions (Wang et al. 2017, equation 6: "spatial attention").
 
     .. math:: M_{i,c} = 1 / (1 + \exp(-(x_{i,c} - \mathrm{mean}_c) / \mathrm{std}_c))
 
-    Each map is normalised over its places before the sigmoid, so that no channel is raised as a whole.
+    Each map is normalised over its positions before the sigmoid, so that no channel is scaled up as a whole.
     Differs from the paper: as the soft mask does.
     """
 

@@ -1,4 +1,4 @@
-"""Attention to channels: squeeze and excitation."""
+"""Channel attention: squeeze and excitation."""
 
 import torch
 from torch import nn
@@ -18,18 +18,18 @@ class Excitation(nn.Module):
         self.W_2 = nn.Linear(units, channels, bias=False)
 
     def forward(self, squeezed: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
-        """Say how far each channel is let through."""
+        """Return a gate for each channel."""
         return torch.sigmoid(self.W_2(functional.relu(self.W_1(squeezed))))
 
 
 @blocks.register("squeeze-excitation")
 class SqueezeExcitation(Block):
-    r"""Weigh each channel by what all channels are on average (Hu et al. 2017, equations 2 to 4).
+    r"""Scale each channel by a gate computed from all channels' means (Hu et al. 2017, equations 2 to 4).
 
     .. math::
         z_c = \frac{1}{hw} \sum_{i,j} u_c(i, j) \qquad s = \sigma(W_2\, \delta(W_1 z)) \qquad \tilde x_c = s_c u_c
 
-    Between `W_1` and `W_2` are C/r units. In a residual network it stands in each unit before the sum
+    There are C/r units between `W_1` and `W_2`. In a residual network the block can be inside each unit, before the sum
     (`model.image.within`). Differs from the paper: nothing.
     """
 
@@ -38,8 +38,8 @@ class SqueezeExcitation(Block):
         channels, reduction = sizes.channels, sizes.reduction
         if reduction < 1 or channels % reduction:
             raise ConfigError(
-                f"model.image.reduction is {reduction}, which does not divide the {channels} channels that are to be "
-                "gated: change it, or model.image.width."
+                f"model.image.reduction is {reduction}, which does not divide the {channels} channels to be gated: "
+                "change it, or model.image.width."
             )
         self.excitation = Excitation(channels, channels // reduction)
 

@@ -1,6 +1,6 @@
-"""Detection by attention (Carion et al. 2020), small: object queries look at an image's cells, all at once.
+"""Object detection by attention (Carion et al. 2020), in a small form: object queries attend to the cells of an image.
 
-Each query answers with a class or "nothing", a box, and on request a mask. Which query answers for which object is
-decided by the cheapest assignment (`matching`), so queries learn to find nothing twice, and nothing is suppressed
-afterwards: what a short training leaves double stays double.
+Each query predicts a class or "nothing", a box, and on request a mask. In training the cheapest assignment (`matching`)
+decides which query is matched to which object, so queries learn not to find an object twice. There is no non-maximum
+suppression: duplicates that remain after a short training stay.
 """

@@ -1,4 +1,4 @@
-"""How well objects are found: average precision of boxes, and overlap of masks."""
+"""Scores of detection: average precision of boxes, and overlap of masks."""
 
 from collections.abc import Sequence
 
@@ -26,9 +26,9 @@ def average_precision(
 
     .. math:: \mathrm{AP} = \sum_k (r_k - r_{k-1}) \max_{j \ge k} p_j
 
-    over all that was found of a class, the most probable first. It is right if it overlaps an object of its image and
-    class by `overlap` at least that nothing before has taken; of several the one that it overlaps most is asked
-    for. Interpolated at all points, as VOC does since 2010, not at 11. Classes that no image has do not count.
+    over all predictions of a class, the most probable first. A prediction is right if its overlap with an object of its
+    image and class is at least `overlap` and no earlier prediction has claimed that object; only the object it overlaps
+    most counts. Interpolated at all points, as VOC does since 2010, not at 11. Classes in no image do not count.
     """
     labels = sorted({int(label) for gold in golds for label in gold.classes})
     each = {label: _of_class(found, golds, label, overlap) for label in labels}
@@ -53,20 +53,20 @@ def _of_class(found: Sequence[Sequence[Thing]], golds: Sequence[Gold], label: in
 
 
 def precision_area(right: NDArray[np.float64], objects: int) -> float:
-    """Return the area under precision over recall, given what is right, the most probable first."""
+    """Return the area under the precision-recall curve, given which predictions are right, most probable first."""
     if not objects or not len(right):
         return 0.0
     hits = right.cumsum()
     precision = hits / np.arange(1, len(right) + 1)
-    # What can be had at this recall or a higher one.
+    # The best precision at this recall or a higher one.
     precision = np.maximum.accumulate(precision[::-1])[::-1]
     return float((precision * right).sum() / objects)
 
 
 def mask_overlap(found: Sequence[Sequence[Thing]], golds: Sequence[Gold]) -> float:
-    """Return the mean over objects of how much its mask overlaps that of what was found there.
+    """Return the mean over objects of the IoU of its mask with that of the prediction matched to it.
 
-    What was found there is what overlaps its box most, whatever its class; where nothing does, the object counts as 0.
+    That is the prediction whose box overlaps the object's most, of any class; if none overlaps, the object counts as 0.
     """
     scores = []
     for things, gold in zip(found, golds, strict=True):

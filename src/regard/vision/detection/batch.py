@@ -1,4 +1,4 @@
-"""Images with the objects that are in them."""
+"""Batches of images with their objects."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,53 +14,53 @@ from regard.vision.detection.matching import check_room
 
 
 class Gold(NamedTuple):
-    """An image and what is in it."""
+    """An image and its annotated objects."""
 
     image: NDArray[np.uint8]
     """Rows × columns × channels."""
     classes: NDArray[np.int64]
     boxes: NDArray[np.int64]
-    """Objects × (left, top, right, bottom), in pixels; right and bottom lie just beyond."""
+    """Objects × (left, top, right, bottom), in pixels; right and bottom are exclusive."""
     masks: NDArray[np.bool_] | None = None
     """Objects × rows × columns."""
 
 
 class ObjectBatch(NamedTuple):
-    """Some images, and M objects for each, of which the first `counts` are real."""
+    """Images with M object slots each, of which the first `counts` are real."""
 
     source: Tensor
-    """uint8, B×h×w×C: `from_pixels` reads them where they are."""
+    """uint8, B×h×w×C; converted by `from_pixels` on the device."""
     classes: Int[Tensor, "B M"]
     boxes: Float[Tensor, "B M 4"]
     """Centre x, centre y, width and height, from 0 to 1."""
     masks: Bool[Tensor, "B M h w"] | None
     counts: Int[Tensor, " B"]
-    count: int  # type: ignore[assignment] # a tuple's own `count` is nobody's here
-    """Objects in all, at least 1: what summed losses are divided by."""
+    count: int  # type: ignore[assignment] # hides the tuple's own `count`, which is not used
+    """Number of objects in the batch, at least 1: the divisor of summed losses."""
     rows: NDArray[Any]
-    """Which images these are."""
+    """Indices of the images in their set."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How large it is: of its images, and for how many objects there is room."""
+        """Shape of the images and number of object slots; batches of one shape share a CUDA graph."""
         return (*self.source.shape, self.classes.shape[1])
 
     def tensors(self) -> list[Tensor]:
-        """Return what there is on a device."""
+        """Return the tensors."""
         own = [self.source, self.classes, self.boxes, self.counts]
         return own if self.masks is None else [*own, self.masks]
 
     def regular(self, batch_tokens: int, longest: int) -> "ObjectBatch":
-        """Return it as it is: all but an epoch's last are of one shape."""
+        """Return the batch unchanged: all but an epoch's last have one shape."""
         return self
 
     def to(self, device: torch.device | str) -> "ObjectBatch":
-        """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
+        """Copy the tensors to a device; asynchronously to a GPU, if they are `pinned`."""
         later = torch.device(device).type == "cuda"
         return self._map(lambda tensor: tensor.to(device, non_blocking=later))
 
     def pinned(self) -> "ObjectBatch":
-        """Copy the tensors to memory that a GPU can copy from by itself."""
+        """Copy the tensors to page-locked memory, for asynchronous copies to a GPU."""
         return self._map(torch.Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "ObjectBatch":
@@ -74,22 +74,22 @@ class ObjectBatch(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """All that is in some images, as numbers, with room for M objects in each."""
+    """The objects of many images as arrays, with M slots per image."""
 
     counts: NDArray[Any]
-    """Objects of each image."""
+    """Number of objects in each image."""
     classes: NDArray[Any]
     """Images × M."""
     boxes: NDArray[Any]
     """Images × M × (left, top, right, bottom), in pixels."""
     masks: NDArray[Any]
-    """Images × M × rows × columns, eight columns to a byte; empty where there are none."""
+    """Images × M × rows × columns, eight columns to a byte; empty without masks."""
     held_out: NDArray[Any]
-    """Which images have combinations that training never saw."""
+    """Which images have combinations of attributes that are not in the training data."""
 
     @classmethod
     def of(cls, golds: Sequence[Gold], room: int = 0, held_out: Sequence[bool] = ()) -> "Objects":
-        """Lay objects out, with room for as many as any image has, and `room` at least."""
+        """Pack objects into arrays, with slots for the largest number in any image, and at least `room`."""
         counts = np.array([len(gold.classes) for gold in golds], np.int32)
         most = max(int(counts.max(initial=0)), room, 1)
         classes, boxes = np.zeros((len(golds), most), np.int32), np.zeros((len(golds), most, 4), np.int32)
@@ -106,7 +106,7 @@ class Objects(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence["Objects"]) -> "Objects":
-        """Put what is in images after what is in others, with room for the most of all."""
+        """Concatenate the objects of several sets, with slots for the largest number of all."""
         most = max(part.classes.shape[1] for part in parts)
         wide = {
             name: [_with_room(getattr(part, name), most) for part in parts] for name in ("classes", "boxes", "masks")
@@ -116,21 +116,21 @@ class Objects(NamedTuple):
 
 
 def _with_room(array: NDArray[Any], most: int) -> NDArray[Any]:
-    """Add room for objects along the second axis; there is none where there are no masks."""
+    """Pad the second axis to `most` object slots; an empty array of masks stays empty."""
     if array.ndim == 1:
         return array
     return np.pad(array, [(0, 0), (0, most - array.shape[1]), *[(0, 0)] * (array.ndim - 2)])
 
 
 class ObjectSet:
-    """Images of one size with their objects, ready to be put into batches."""
+    """Images of one size with their objects, ready for batching."""
 
     def __init__(self, sources: NDArray[Any], objects: Objects) -> None:
         self.sources, self.objects = sources, objects
 
     @classmethod
     def of(cls, golds: Sequence[Gold], room: int = 0, held_out: Sequence[bool] = ()) -> "ObjectSet":
-        """Make one of images one by one."""
+        """Build a set from single images."""
         sizes = {gold.image.shape for gold in golds}
         if len(sizes) != 1:
             shapes = " and ".join("×".join(map(str, shape)) for shape in sorted(sizes)[:2]) or "none"
@@ -142,11 +142,11 @@ class ObjectSet:
 
     @property
     def most(self) -> int:
-        """How many objects an image has at most."""
+        """Largest number of objects in an image."""
         return int(self.objects.counts.max(initial=0))
 
     def batch(self, rows: NDArray[Any]) -> ObjectBatch:
-        """Put some images together."""
+        """Return a batch of these images."""
         height, width = self.sources.shape[1:3]
         counts = self.objects.counts[rows].astype(np.int64)
         corners = self.objects.boxes[rows] / np.array([width, height, width, height], np.float32)
@@ -161,7 +161,7 @@ class ObjectSet:
         )
 
     def golds(self, rows: NDArray[Any]) -> list[Gold]:
-        """Return some images one by one, with what is in them."""
+        """Return these images with their objects, one by one."""
         masks = self._masks(rows) if self.objects.masks.size else [None] * len(rows)
         return [
             Gold(
@@ -178,7 +178,7 @@ class ObjectSet:
 
 
 def pack(golds: Sequence[Gold], queries: int, room: int = 0) -> ObjectBatch:
-    """Make a batch of images of one size; `room` objects at least are padded to, so that shapes are few."""
+    """Build a batch from images of one size, padded to at least `room` objects, to keep shapes few."""
     every = ObjectSet.of(golds, room)
     check_room(every.most, queries)
     return every.batch(np.arange(len(golds)))

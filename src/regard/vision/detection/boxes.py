@@ -5,23 +5,23 @@ import torch
 from regard.shapes import Float, Tensor
 
 SMALLEST = 1e-7
-"""Areas are no smaller where they divide."""
+"""Lower bound of areas in divisions."""
 
 
 def to_corners(boxes: Float[Tensor, "*N 4"]) -> Float[Tensor, "*N 4"]:
-    """Turn centres and sizes into corners."""
+    """Convert centres and sizes to corners."""
     center, size = boxes[..., :2], boxes[..., 2:]
     return torch.cat([center - size / 2, center + size / 2], dim=-1)
 
 
 def from_corners(corners: Float[Tensor, "*N 4"]) -> Float[Tensor, "*N 4"]:
-    """Turn corners into centres and sizes."""
+    """Convert corners to centres and sizes."""
     low, high = corners[..., :2], corners[..., 2:]
     return torch.cat([(low + high) / 2, high - low], dim=-1)
 
 
 def area(corners: Float[Tensor, "*N 4"]) -> Float[Tensor, "*N"]:
-    """Return the areas of boxes; one that is inside out has none."""
+    """Return the areas of boxes; zero for an inverted box."""
     size = (corners[..., 2:] - corners[..., :2]).clamp(min=0)
     return size[..., 0] * size[..., 1]
 
@@ -47,7 +47,7 @@ def generalised_overlap(a: Float[Tensor, "*#N 4"], b: Float[Tensor, "*#N 4"]) ->
 
     .. math:: \mathrm{GIoU} = |A \cap B| / |A \cup B| - |C \setminus (A \cup B)| / |C|
 
-    where C is the smallest box around both. It falls from 1 to -1, and goes on falling as boxes part.
+    where C is the smallest box around both. It ranges from 1 to -1, and keeps falling as boxes move apart.
     """
     inner, union = _shared(a, b)
     low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])

@@ -1,4 +1,4 @@
-"""An image in, a set of objects out."""
+"""The detector: an image in, a set of objects out."""
 
 import math
 from typing import cast
@@ -19,17 +19,17 @@ from regard.vision.detection.segmenter import Segmenter
 from regard.vision.encoder import ImageEncoder
 from regard.vision.initialisation import draw
 
-NO_MASKS = "This detector finds boxes and no masks: train one with model.detection.mask_channels above 0."
+NO_MASKS = "This detector finds boxes but no masks: train one with model.detection.mask_channels above 0."
 
 
 class Detector(nn.Module):
-    r"""An image encoder, object queries, and what reads classes and boxes from them (Carion et al. 2020, figure 2).
+    r"""An image encoder, object queries, and heads that predict classes and boxes (Carion et al. 2020, figure 2).
 
     .. math:: \hat p = \mathrm{softmax}(W x) \qquad \hat b = \sigma(\mathrm{MLP}(x))
 
-    The same two heads, after one shared norm, read the queries after every layer (section 3.2, auxiliary losses).
-    Cells get waves of their places once more before they are looked at, keys and values both. Differs from the paper:
-    that, and that sizes are ours; with `model.detection.kind=anchors` see `AnchorQueries`.
+    The same two heads, after one shared norm, are applied to the queries after every layer (section 3.2, auxiliary
+    losses). Sinusoidal positions are added to the cells once more before attention, to keys and values alike. Differs
+    from the paper: in that, and in its sizes; for `model.detection.kind=anchors` see `AnchorQueries`.
     """
 
     def __init__(self, model: ModelConfig, classes: int, dropout: Dropout) -> None:
@@ -54,12 +54,12 @@ class Detector(nn.Module):
 
     @property
     def layers(self) -> list[QueryLayer]:
-        """The layers of queries, from below."""
+        """The layers of queries, lowest first."""
         return cast(list[QueryLayer], list(self.stack))
 
     @torch.no_grad()
     def draw(self) -> None:
-        """Draw first weights, of parts that have some of their own too; at first boxes stay where they are."""
+        """Initialise all weights, including parts with an initialisation of their own; anchors start unmoved."""
         draw(self)
         self.queries.draw()
         for module in self.modules():
@@ -69,7 +69,7 @@ class Detector(nn.Module):
             nn.init.zeros_(self.W_b.weight)
 
     def forward(self, images: Float[Tensor, "B C h w"], look: bool = False) -> Detected:
-        """Find objects in images; `look=True` tells where each query looked."""
+        """Detect objects in images; `look=True` returns the attention weights of each query."""
         encoded, grid, _ = self.encoder.see(images, look=False)
         cells = centers(grid, images.device)
         states = encoded.states
@@ -81,8 +81,8 @@ class Detector(nn.Module):
             memory = layer.look.remember(states, encoded.mask)
             holds, seen = layer(holds, self.queries.places(boxes), memory, boxes, cells.to(boxes.dtype), look)
             read = self.norm(holds)
-            told = self.W_b(functional.relu(self.W_2(functional.relu(self.W_1(read)))))
-            found.append(self.queries.move(boxes, told.to(boxes.dtype)))
+            shift = self.W_b(functional.relu(self.W_2(functional.relu(self.W_1(read)))))
+            found.append(self.queries.move(boxes, shift.to(boxes.dtype)))
             boxes = found[-1].detach()
             logits.append(self.W_c(read))
             weights.append(seen)
@@ -99,7 +99,7 @@ class Detector(nn.Module):
     def segment(
         self, images: Float[Tensor, "B C h w"], found: Detected, rows: Int[Tensor, " P"], which: Int[Tensor, " P"]
     ) -> Float[Tensor, "P h w"]:
-        """Return logits of the masks of query `which[p]` of image `rows[p]`, as fine as the image."""
+        """Return mask logits of query `which[p]` of image `rows[p]`, at the image's resolution."""
         if self.segmenter is None:
             raise ModelError(NO_MASKS)
         logits: Tensor = self.segmenter(images, found, rows, which)
@@ -107,7 +107,7 @@ class Detector(nn.Module):
 
 
 def check_detector(model: ModelConfig, classes: int) -> int:
-    """Return the width of cells and queries; refuse what no detector can be made of."""
+    """Return the width of cells and queries; refuse configurations that no detector can be built from."""
     config = model.detection
     _check_detection(config)
     if classes < 1:
@@ -115,7 +115,7 @@ def check_detector(model: ModelConfig, classes: int) -> int:
     if model.image is None or model.image.kind == "regions":
         raise ConfigError("A detector reads images: set model.image.kind to resnet or patches.")
     if model.attention is None:
-        raise ConfigError("Object queries look at cells, and model.attention is none: give it attention.")
+        raise ConfigError("Object queries attend to cells, but model.attention is none: give it attention.")
     if model.decoder.layers < 1:
         raise ConfigError(f"model.decoder.layers must be at least 1, got {model.decoder.layers}.")
     if model.decoder.width != model.image.width:
@@ -124,7 +124,7 @@ def check_detector(model: ModelConfig, classes: int) -> int:
             "queries are as wide as cells, so set both to the same."
         )
     if model.image.width % 8:
-        raise ConfigError(f"A detector needs a model.image.width that 8 divides, got {model.image.width}.")
+        raise ConfigError(f"A detector needs a model.image.width that is a multiple of 8, got {model.image.width}.")
     if config.mask_channels and model.image.width % config.mask_maps:
         raise ConfigError(
             f"model.detection.mask_maps is {config.mask_maps}, which does not divide model.image.width, "
@@ -137,14 +137,14 @@ def check_detector(model: ModelConfig, classes: int) -> int:
 
 
 def make_detector(model: ModelConfig, classes: int) -> Detector:
-    """Make a detector, whose first weights `draw` draws."""
+    """Build a detector without initial weights; call its `draw` for these."""
     if not 0.0 <= model.dropout < 1.0:
         raise ConfigError(f"model.dropout must be at least 0 and below 1, got {model.dropout}.")
     return Detector(model, classes, Dropout(model.dropout, model.variational))
 
 
 def _check_detection(config: DetectionConfig) -> None:
-    """Refuse what no detector can be made of."""
+    """Refuse settings out of range."""
     for name, least in (("queries", 1), ("mask_channels", 0), ("mask_maps", 1)):
         if getattr(config, name) < least:
             raise ConfigError(f"model.detection.{name} must be at least {least}, got {getattr(config, name)}.")

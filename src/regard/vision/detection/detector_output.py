@@ -1,4 +1,4 @@
-"""What object queries found in images."""
+"""Output of a detector."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,19 @@ from regard.vision.grid_positions import Grid
 
 
 class Detected(NamedTuple):
-    """What a detector yields."""
+    """Result of a detector."""
 
     logits: Float[Tensor, "B L N W"]
-    """After each layer, of each class and, last, of nothing; the last layer's are the answer."""
+    """After each layer, for each class and, last, for nothing; the last layer's are the prediction."""
     boxes: Float[Tensor, "B L N 4"]
     """After each layer: centre x, centre y, width and height, from 0 to 1."""
     weights: Float[Tensor, "B N L H S"] | None
-    """Where each query looked; None where nobody asked."""
+    """Attention weights of each query; None if not requested."""
     features: Float[Tensor, "B N D"]
-    """What each query holds at the end."""
+    """The final state of each query."""
     states: Float[Tensor, "B S D"]
-    """The cells that were looked at."""
+    """The cells attended to."""
     mask: Bool[Tensor, "B S"]
-    """Which of them are real: all."""
+    """Which cells are real: all."""
     grid: Grid
-    """Rows and columns of the cells; cell s lies in row s // columns and column s % columns."""
+    """Rows and columns of the cells; cell s is in row s // columns and column s % columns."""

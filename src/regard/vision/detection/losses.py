@@ -1,4 +1,4 @@
-"""What training a detector makes small: of the set of objects, whatever their order."""
+"""The training losses of a detector, over sets of objects in any order."""
 
 from typing import NamedTuple
 
@@ -17,16 +17,16 @@ from regard.vision.pixels import from_pixels
 
 
 class Losses(NamedTuple):
-    """Sums over the objects of a batch; what is not `total` is the last layer's, detached and without its weight."""
+    """Sums over the objects of a batch. All but `total` are of the last layer, detached and unweighted."""
 
     total: Float[Tensor, ""]
-    """What is made small, of all layers."""
+    """The loss to minimise, over all layers."""
     beside: dict[str, Tensor]
     """Its parts, by their names in metrics.jsonl."""
 
 
 def detection_loss(model: Detector, batch: ObjectBatch) -> Losses:
-    """Run a detector over a batch, and sum its losses; divide by `batch.count` to get means over objects."""
+    """Run a detector over a batch and sum its losses; divide by `batch.count` for the mean per object."""
     images = from_pixels(batch.source)
     found = model(images)
     losses, chosen = set_loss(found.logits, found.boxes, batch, model.config)
@@ -34,7 +34,7 @@ def detection_loss(model: Detector, batch: ObjectBatch) -> Losses:
         return losses
     if batch.masks is None:
         raise DataError(
-            "The detector learns masks, and these objects have none: give some, or set model.detection.mask_channels=0."
+            "The detector learns masks, but these objects have none: add masks, or set model.detection.mask_channels=0."
         )
     rows, slots, real = _objects(batch.counts, batch.classes.shape[1])
     logits = model.segment(images, found, rows, chosen[:, -1][rows, slots]).float()
@@ -47,16 +47,16 @@ def detection_loss(model: Detector, batch: ObjectBatch) -> Losses:
 def set_loss(
     logits: Float[Tensor, "B L N W"], boxes: Float[Tensor, "B L N 4"], batch: ObjectBatch, config: DetectionConfig
 ) -> tuple[Losses, Int[Tensor, "B L M"]]:
-    r"""Return the loss of classes and boxes, and which query answers for which object in each layer.
+    r"""Return the loss of classes and boxes, and which query is matched to which object in each layer.
 
-    As Carion et al. 2020 have it (equation 2, section 3.1 and appendix A.2), for each layer by itself:
+    As in Carion et al. 2020 (equation 2, section 3.1 and appendix A.2), for each layer separately:
 
     .. math:: \sum_i -w_{c_i} \log \hat p_{\hat\sigma(i)}(c_i)
         + \lambda_{L1} \|b_i - \hat b_{\hat\sigma(i)}\|_1
         + \lambda_{iou} (1 - \mathrm{GIoU}(b_i, \hat b_{\hat\sigma(i)}))
 
-    where w is 1 for objects and `config.nothing` for nothing. Differs from the authors' code: the weighted sum
-    of the first part is divided by the number of objects as the others are, not by the sum of weights.
+    where w is 1 for objects and `config.nothing` for nothing. Differs from the authors' code: the weighted sum of the
+    first part is divided by the number of objects, as the others are, not by the sum of weights.
     """
     layers, queries = logits.shape[1:3]
     logits, boxes = logits.float(), boxes.float()
@@ -79,15 +79,15 @@ def set_loss(
 def _classes(
     chosen: Int[Tensor, "B L M"], real: Bool[Tensor, "B M"], classes: Int[Tensor, "B M"], queries: int, nothing: int
 ) -> Int[Tensor, "B L N"]:
-    """Say of each query which class it should answer with."""
-    # Padding is written to a place of its own, behind the queries.
+    """Return the target class of each query."""
+    # Padding is written to an extra column after the queries.
     at = chosen.masked_fill(~real[:, None], queries)
     wanted = torch.full((*chosen.shape[:2], queries + 1), nothing, device=chosen.device)
     return wanted.scatter(2, at, classes[:, None].expand_as(at))[..., :queries]
 
 
 def _objects(counts: Int[Tensor, " B"], most: int) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"], Float[Tensor, " P"]]:
-    """Return row, place and weight of each object; on a GPU, which would have to be waited for, of padding too."""
+    """Return row, slot and weight of each object; on a GPU of padding too, with weight zero, to avoid a host sync."""
     real = from_lengths(counts, most)
     if counts.device.type == "cpu":
         rows, slots = real.nonzero(as_tuple=True)
@@ -104,8 +104,8 @@ def mask_losses(
     .. math:: 1 - \frac{2 \sum_s p_s m_s + 1}{\sum_s p_s + \sum_s m_s + 1}
         \qquad \frac{1}{hw} \sum_s -(1 - p^t_s)^\gamma \log p^t_s
 
-    where p^t is the probability of what is right: the two of Carion et al. 2020, section 4.4. Differs from the
-    authors' code: no weight by class in the focal loss.
+    where p^t is the probability of the right value: the two losses of Carion et al. 2020, section 4.4. Differs from the
+    authors' code: the focal loss has no class weights.
     """
     wanted = masks.to(logits.dtype)
     chances = logits.sigmoid()

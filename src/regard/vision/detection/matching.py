@@ -1,4 +1,4 @@
-"""Which query answers for which object: the assignment of least cost."""
+"""Which query is matched to which object: the assignment of least cost."""
 
 import math
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from regard.vision.detection.boxes import generalised_overlap, to_corners
 
 
 def assign(costs: Sequence[Sequence[float]]) -> list[int]:
-    r"""Give each row a column of its own so that the sum of costs is least (Kuhn 1955; Jonker & Volgenant 1987).
+    r"""Assign a distinct column to each row so that the sum of costs is least (Kuhn 1955; Jonker & Volgenant 1987).
 
     .. math:: \hat\sigma = \arg\min_\sigma \sum_i c_{i \sigma(i)}
 
-    Rows enter one by one. Each finds the shortest way, by costs reduced by prices u of rows and v of columns, from
-    itself through columns that are taken to one that is free; all on the way then change columns. This is the version
-    to read; `assign_all` does the same for many problems at once. There may be more columns than rows.
+    Rows are added one by one. Each finds the shortest augmenting path, by costs reduced by prices u of rows and v of
+    columns, from itself through taken columns to a free one; all rows on the path then change columns. This is the
+    readable version; `assign_all` does the same for many problems at once. There may be more columns than rows.
     """
     rows, columns = len(costs), len(costs[0]) if costs else 0
     check_room(rows, columns)
@@ -48,15 +48,15 @@ def assign(costs: Sequence[Sequence[float]]) -> list[int]:
 
 
 def assign_all(costs: Float[Tensor, "P M N"], counts: Int[Tensor, " P"]) -> Int[Tensor, "P M"]:
-    """Solve many problems of assignment at once, where they are: `assign`, each of its lines for all problems.
+    """Solve many assignment problems at once on their device: `assign`, each of its lines for all problems.
 
-    Problem p has `counts[p]` rows; what stands in the others is not read, and they get column 0. A GPU is never waited
-    for: each row takes the steps that it can need at most. Of costs that are equal, either answer may be given.
+    Problem p has `counts[p]` rows; its other rows are not read, and get column 0. There is no host sync on a GPU: each
+    row runs the maximum number of steps that it may need. Ties are broken arbitrarily.
     """
     problems, rows, columns = costs.shape
     check_room(rows, columns)
     costs = costs.double()
-    # Row `rows` and column `columns` are nobody's: where an entering row comes from, and what free columns belong to.
+    # Row `rows` and column `columns` are sentinels: the start of a path, and the owner of free columns.
     u, v = costs.new_zeros(problems, rows + 1), costs.new_zeros(problems, columns + 1)
     owner = torch.full((problems, columns + 1), rows, device=costs.device)
     waits = costs.device.type == "cpu"
@@ -69,7 +69,7 @@ def assign_all(costs: Float[Tensor, "P M N"], counts: Int[Tensor, " P"]) -> Int[
         column = torch.full_like(counts, columns, dtype=torch.long)
         for _ in range(entering + 1):
             row = owner.gather(1, column[:, None])
-            going = row < rows  # else a free column was come to
+            going = row < rows  # else a free column was reached
             if waits and not going.any():
                 break
             done.scatter_(1, column[:, None], going | done.gather(1, column[:, None]))
@@ -86,7 +86,7 @@ def assign_all(costs: Float[Tensor, "P M N"], counts: Int[Tensor, " P"]) -> Int[
             shortest -= step
             column = torch.where(going[:, 0], nearest[:, 0], column)
         for _ in range(entering + 1):
-            # At column `columns` the way begins, and stays: it is its own predecessor.
+            # Column `columns`, where the path starts, is its own predecessor.
             at = column[:, None]
             earlier = before.gather(1, at)
             owner.scatter_(1, at, owner.gather(1, earlier))
@@ -99,10 +99,10 @@ def assign_all(costs: Float[Tensor, "P M N"], counts: Int[Tensor, " P"]) -> Int[
 
 
 def check_room(objects: int, queries: int) -> None:
-    """Refuse more objects than there are queries to answer for them."""
+    """Refuse more objects than there are queries."""
     if objects > queries:
         raise ModelError(
-            f"There are {objects} objects in an image, and {queries} object queries can find {queries} at most: train "
+            f"There are {objects} objects in an image, but {queries} object queries can find {queries} at most: train "
             f"with model.detection.queries={objects} or more, or leave objects out."
         )
 
@@ -115,12 +115,12 @@ def matching_costs(
     gold: Float[Tensor, "B M 4"],
     config: DetectionConfig,
 ) -> Float[Tensor, "B L M N"]:
-    r"""Return what it costs that a query answers for an object (Carion et al. 2020, section 3.1 and appendix A.2).
+    r"""Return the cost of matching each query to each object (Carion et al. 2020, section 3.1 and appendix A.2).
 
     .. math:: -\hat p_{\sigma(i)}(c_i) + \lambda_{L1} \|b_i - \hat b_{\sigma(i)}\|_1
         - \lambda_{iou} \mathrm{GIoU}(b_i, \hat b_{\sigma(i)})
 
-    Probabilities, not their logarithms: so the parts are of one size. Differs from the paper: nothing.
+    With probabilities rather than their logarithms, the parts have similar magnitudes. Differs from the paper: nothing.
     """
     chances = logits.float().softmax(dim=-1).transpose(2, 3)  # B L W N
     index = classes[:, None, :, None].expand(-1, chances.shape[1], -1, chances.shape[3])
@@ -132,6 +132,6 @@ def matching_costs(
 
 
 def match(costs: Float[Tensor, "B L M N"], counts: Int[Tensor, " B"]) -> Int[Tensor, "B L M"]:
-    """Assign a query to each object, for each layer by itself; padding gets query 0."""
+    """Assign a query to each object, for each layer separately; padding gets query 0."""
     layers = costs.shape[1]
     return assign_all(costs.flatten(0, 1), counts.repeat_interleave(layers)).view(costs.shape[:3])

@@ -1,4 +1,4 @@
-"""What a detector says of images: objects with class, score, box in pixels, and mask."""
+"""A detector's predictions for images: objects with class, score, box in pixels, and mask."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,29 +14,29 @@ from regard.vision.pixels import from_pixels
 
 
 class Thing(NamedTuple):
-    """An object that was found."""
+    """A detected object."""
 
     name: str
-    """Of its class."""
+    """Name of its class."""
     label: int
-    """Its class."""
+    """Index of its class."""
     score: float
-    """How probable the class is."""
+    """Probability of the class."""
     box: tuple[float, float, float, float]
-    """Left, top, right, bottom, in pixels, within the image."""
+    """Left, top, right, bottom, in pixels, clipped to the image."""
     mask: NDArray[np.bool_] | None
-    """Its pixels, rows × columns."""
+    """Mask, rows × columns."""
     query: int
-    """Which query found it: whose looks are to be shown."""
+    """Index of the query that found it, for its attention weights."""
 
 
 @torch.no_grad()
 def detect(
     model: Detector, images: Tensor, names: Sequence[str], least: float = 0.5, masks: bool = True
 ) -> list[list[Thing]]:
-    """Find objects in uint8 images B×h×w×C, the most probable first; those below the least score are left out.
+    """Detect objects in uint8 images B×h×w×C, the most probable first; those with a score below `least` are left out.
 
-    For average precision take them all (`least=0`). The model is as its mode says: call `eval` first.
+    For average precision take them all (`least=0`). The model's mode is not changed: call `eval` first.
     """
     pixels = from_pixels(images)
     found = model(pixels)
@@ -49,7 +49,7 @@ def detect(
     if masks and model.segmenter is not None:
         drawn = list((model.segment(pixels, found, rows, which) > 0).cpu().numpy())
     things: list[list[Thing]] = [[] for _ in images]
-    told = scores[rows, which].tolist(), labels[rows, which].tolist(), corners[rows, which].tolist()
-    for row, query, mask, score, label, box in zip(rows.tolist(), which.tolist(), drawn, *told, strict=True):
+    fields = scores[rows, which].tolist(), labels[rows, which].tolist(), corners[rows, which].tolist()
+    for row, query, mask, score, label, box in zip(rows.tolist(), which.tolist(), drawn, *fields, strict=True):
         things[row].append(Thing(names[label], label, score, tuple(box), mask, query))
     return [sorted(found, key=lambda thing: -thing.score) for found in things]

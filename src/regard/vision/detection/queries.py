@@ -1,4 +1,4 @@
-"""What an object query is: where it stands, how it looks at cells, and how a box follows from it."""
+"""Object queries: their positions, how they attend to cells, and how their boxes are predicted."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,25 +16,25 @@ from regard.shapes import Bool, Float, Tensor
 from regard.vision.grid_positions import Grid
 
 NARROWEST = 0.02
-"""No light is narrower, as a fraction of the image: a box may shrink to nothing on the way."""
+"""Lower bound of a spotlight's spread, as a fraction of the image: a box may shrink to nothing on the way."""
 
 UNLIT = ("temperature", "learn_temperature", "groups", "head_width", "values", "coverage", "pruned")
-"""Settings of an attention that a look in a light has no use for."""
+"""Attention settings that `LitLook` does not use."""
 
 
 def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
-    """Return the middle (x, y) of each cell, row by row, as fractions of the image."""
+    """Return the centre (x, y) of each cell, row by row, as fractions of the image."""
     down, across = ((torch.arange(size, device=device) + 0.5) / size for size in grid)
     return torch.stack([across.repeat(grid[0]), down.repeat_interleave(grid[1])], dim=-1)
 
 
 def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
-    r"""Write each of some numbers from 0 to 1 as sines and cosines, `width` of them (after Vaswani et al. 2017).
+    r"""Encode each coordinate from 0 to 1 as `width` sines and cosines (after Vaswani et al. 2017).
 
     .. math:: \sin(2\pi x / \omega_k),\ \cos(2\pi x / \omega_k)
         \qquad \omega_k \mathrm{\ from\ } 2 \mathrm{\ down\ to\ } 1/16
 
-    Carion et al. 2020 write places so. Differs from both papers: the wavelengths fit numbers from 0 to 1.
+    Carion et al. 2020 encode positions so. Differs from both papers: the wavelengths suit coordinates from 0 to 1.
     """
     count = width // 2
     lengths = 2.0 * (1 / 32) ** (torch.arange(count, device=places.device) / max(1, count - 1))
@@ -43,14 +43,14 @@ def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
 
 
 class Look(nn.Module, ABC):
-    """How queries look at the cells of an image."""
+    """How queries attend to the cells of an image."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
         super().__init__()
 
     @abstractmethod
     def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Make keys and values of cells, which know where they lie."""
+        """Compute keys and values of cells, whose states include their positions."""
 
     @abstractmethod
     def forward(
@@ -61,23 +61,23 @@ class Look(nn.Module, ABC):
         cells: Float[Tensor, "S 2"],
         look: bool,
     ) -> Attended:
-        """Look; `boxes` is what each query has found so far, `cells` the middle of each cell."""
+        """Attend; `boxes` are the queries' current boxes, `cells` the centre of each cell."""
 
 
 class GlobalLook(Look):
-    """Any attention of the package, over all cells alike (Carion et al. 2020, appendix A.3)."""
+    """Any attention of the package, over all cells (Carion et al. 2020, appendix A.3)."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
         super().__init__(config, width, layer)
         self.attention: Attention = build_attention(config, width, width, layer=layer)
         if self.attention.context_width != width or self.attention.one_by_one:
             raise ConfigError(
-                "Object queries look all at once, and add what they see: set model.attention.project=true, "
-                "model.attention.coverage=none, and a focus that does not go on from the last look."
+                "Object queries attend all at once, and add their context: set model.attention.project=true, "
+                "model.attention.coverage=none, and a focus other than monotonic."
             )
 
     def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Remember cells as a decoder remembers words."""
+        """Compute keys and values of cells, as a decoder does of words."""
         return self.attention.remember(states, mask)
 
     def forward(
@@ -88,19 +88,19 @@ class GlobalLook(Look):
         cells: Float[Tensor, "S 2"],
         look: bool,
     ) -> Attended:
-        """Look, wherever the box is."""
+        """Attend, independently of the boxes."""
         attended: Attended = self.attention(query, memory, None, look)
         return attended
 
 
 class Spotlight(nn.Module):
-    r"""A light on the image for each head, laid out from the box that a query has found (Gao et al. 2021, SMCA).
+    r"""A Gaussian bias on each head's scores, placed relative to the query's current box (Gao et al. 2021, SMCA).
 
     .. math:: \log G_{ij} = -\frac{(x_j - c_x - o_x w)^2}{2 (s_x w)^2} - \frac{(y_j - c_y - o_y h)^2}{2 (s_y h)^2}
 
-    Offsets o and spreads s of each head follow from the query. Differs from the paper: each layer's light lies around
-    the box that the layer before found, not around a centre that the query tells before it has looked; both are in
-    units of that box; and the first offsets, before anything is learned, point at the middle and at the four sides.
+    Offsets o and spreads s of each head are predicted from the query. Differs from the paper: each layer's Gaussian is
+    placed around the box that the layer before predicted, not around a centre predicted before the first attention;
+    offset and spread are in units of that box; and the initial offsets point at the middle and at the four sides.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -110,7 +110,7 @@ class Spotlight(nn.Module):
         self.draw()
 
     def draw(self) -> None:
-        """Begin with lights that depend on boxes alone."""
+        """Start with Gaussians that depend on the boxes alone."""
         toward = torch.tensor([(0.0, 0.0), (-0.5, 0.0), (0.5, 0.0), (0.0, -0.5), (0.0, 0.5)])
         with torch.no_grad():
             self.W.weight.zero_()
@@ -120,7 +120,7 @@ class Spotlight(nn.Module):
     def forward(
         self, query: Float[Tensor, "B N D"], boxes: Float[Tensor, "B N 4"], cells: Float[Tensor, "S 2"]
     ) -> Float[Tensor, "B H N S"]:
-        """Return what is added to scores, in float32 at least."""
+        """Return what to add to scores, in at least float32."""
         shifts = exact(self.W(query)).view(*query.shape[:2], self.heads, 4)
         center, size = exact(boxes[..., None, :2]), exact(boxes[..., None, 2:])
         middle = center + shifts[..., :2] * size  # B N H 2
@@ -131,7 +131,7 @@ class Spotlight(nn.Module):
 
 
 class LitLook(Look):
-    r"""Scaled dot products, to which a light around the box is added (Gao et al. 2021, SMCA).
+    r"""Scaled dot-product attention with a Gaussian bias around the box (Gao et al. 2021, SMCA).
 
     .. math:: \alpha_i = \mathrm{softmax}_j(q_i^\top k_j / \sqrt{d} + \log G_{ij})
     """
@@ -140,15 +140,15 @@ class LitLook(Look):
         super().__init__(config, width, layer)
         if (config.score, config.reach, config.focus) != ("scaled-dot", "global", "softmax"):
             raise ConfigError(
-                "model.detection.kind=anchors adds a light to scaled dot products: take model.attention.score="
+                "model.detection.kind=anchors adds a bias to scaled dot products: set model.attention.score="
                 "scaled-dot, reach=global and focus=softmax, or model.detection.kind=learned, which takes any."
             )
         usual = AttentionConfig()
         unread = [f"model.attention.{name}" for name in UNLIT if getattr(config, name) != getattr(usual, name)]
         if unread:
             raise ConfigError(
-                f"model.detection.kind=anchors does not read {', '.join(unread)}: leave that at its default, or take "
-                "model.detection.kind=learned, which reads all but coverage and values."
+                f"model.detection.kind=anchors does not use {', '.join(unread)}: leave that at its default, or set "
+                "model.detection.kind=learned, which uses all but coverage and values."
             )
         if width % config.heads:
             raise ConfigError(f"model.attention.heads is {config.heads}, which does not divide the width {width}.")
@@ -156,7 +156,7 @@ class LitLook(Look):
         self.light = Spotlight(width, config.heads)
 
     def remember(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
-        """Make keys and values of each head."""
+        """Compute keys and values of each head."""
         return Memory(self.heads.keys(states), self.heads.values(states), mask)
 
     def forward(
@@ -167,7 +167,7 @@ class LitLook(Look):
         cells: Float[Tensor, "S 2"],
         look: bool,
     ) -> Attended:
-        """Look where the light falls."""
+        """Attend with the bias."""
         queries = self.heads.queries(query)
         scores = exact(queries @ memory.keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
         weights = masked_softmax(scores + self.light(query, boxes, cells), memory.mask[:, None, None])
@@ -180,7 +180,7 @@ class Queries(nn.Module, ABC):
 
     look: type[Look]
     lit: bool
-    """Whether a light falls around the box that a query has found, for masks too."""
+    """Whether a Gaussian bias around the current box is added to scores, for masks too."""
 
     def __init__(self, count: int, model: ModelConfig) -> None:
         super().__init__()
@@ -188,19 +188,19 @@ class Queries(nn.Module, ABC):
 
     @abstractmethod
     def draw(self) -> None:
-        """Draw first values."""
+        """Initialise the parameters."""
 
     @abstractmethod
     def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
-        """Return what queries hold, and their boxes, before they have looked."""
+        """Return the initial states and boxes of the queries."""
 
     @abstractmethod
     def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
-        """Return what is added to queries wherever they look, by the boxes they have found so far."""
+        """Return the position vectors that are added to queries in attention, given their current boxes."""
 
     @abstractmethod
     def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
-        """Return the boxes that a layer finds, given what it tells."""
+        """Return a layer's boxes, given the previous ones and the output of its head."""
 
 
 queries: Registry[type[Queries]] = Registry("kind of object queries", "queries")
@@ -208,11 +208,11 @@ queries: Registry[type[Queries]] = Registry("kind of object queries", "queries")
 
 @queries.register("learned")
 class LearnedQueries(Queries):
-    r"""A vector of its own for each query, added wherever it looks (Carion et al. 2020, section 3.2).
+    r"""A learned position vector for each query, added in attention (Carion et al. 2020, section 3.2).
 
     .. math:: \hat b = \sigma(\mathrm{MLP}(x))
 
-    Queries hold nothing at first, so they differ by these vectors alone. Differs from the paper: nothing.
+    Initial states are zero, so queries differ by these vectors alone. Differs from the paper: nothing.
     """
 
     look = GlobalLook
@@ -224,31 +224,31 @@ class LearnedQueries(Queries):
         self.draw()
 
     def draw(self) -> None:
-        """Draw vectors as an embedding's."""
+        """Initialise the vectors from a standard normal distribution."""
         nn.init.normal_(self.place)
 
     def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
-        """Start from nothing, and with the box in the middle that nobody reads."""
+        """Return zero states, and boxes in the middle, which are not used."""
         return torch.zeros_like(self.place), self.place.new_full((len(self.place), 4), 0.5)
 
     def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
-        """Return the learned vectors, wherever boxes are."""
+        """Return the learned vectors, whatever the boxes are."""
         return self.place.expand(boxes.shape[0], -1, -1)
 
     def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
-        """Read a box from what is told alone."""
+        """Predict boxes from the head's output alone."""
         return told.sigmoid()
 
 
 @queries.register("anchors")
 class AnchorQueries(Queries):
-    r"""A box for each query, which each layer moves, and around which it looks (Liu et al. 2022, DAB-DETR).
+    r"""A box for each query, which each layer refines and attends around (Liu et al. 2022, DAB-DETR).
 
     .. math:: p = W\,\mathrm{PE}(\hat b) \qquad \hat b' = \sigma(\sigma^{-1}(\hat b) + \mathrm{MLP}(x))
 
-    The gradient of a layer's boxes stays in that layer. Differs from the paper: a map and not a network makes p, which
-    is added to what a query holds, not laid beside it (as in Meng et al. 2021, conditional DETR); queries hold a
-    learned vector each at first, not zeros; a light (`LitLook`), not a scaling of waves, tells how large a box is.
+    The gradient of a layer's boxes stays in that layer. Differs from the paper: p is a linear map, not a network, and
+    is added to the query, not concatenated (as in Meng et al. 2021, conditional DETR); each query starts from a learned
+    vector, not from zeros; a Gaussian bias (`LitLook`), not a scaling of sines, expresses the size of a box.
     """
 
     look = LitLook
@@ -265,7 +265,7 @@ class AnchorQueries(Queries):
 
     @torch.no_grad()
     def draw(self) -> None:
-        """Spread anchors over the image, each as wide as a third of it."""
+        """Spread the anchors over the image, each a third of it wide."""
         nn.init.normal_(self.content, std=0.02)
         index = torch.arange(len(self.anchors))
         golden = (index * (math.sqrt(5) - 1) / 2) % 1
@@ -273,14 +273,14 @@ class AnchorQueries(Queries):
         self.anchors.copy_(torch.logit(torch.cat([spread, torch.full_like(spread, 0.35)], dim=-1)))
 
     def start(self) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N 4"]]:
-        """Start from the anchors."""
+        """Return the learned vectors, and the anchors."""
         return self.content, self.anchors.sigmoid()
 
     def places(self, boxes: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N D"]:
-        """Write the boxes as waves."""
+        """Encode the boxes sinusoidally."""
         made: Tensor = self.W(waves(boxes, self.width // 4).to(self.W.weight.dtype))
         return made
 
     def move(self, boxes: Float[Tensor, "B N 4"], told: Float[Tensor, "B N 4"]) -> Float[Tensor, "B N 4"]:
-        """Move the boxes by what is told."""
+        """Shift the boxes by the head's output."""
         return (torch.logit(boxes, eps=1e-4) + told).sigmoid()

@@ -1,4 +1,4 @@
-"""A layer of object queries."""
+"""One layer of object queries."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,18 @@ from regard.vision.detection.queries import Look
 
 
 class Looked(NamedTuple):
-    """What a layer of queries yields."""
+    """Result of a layer."""
 
     outputs: Float[Tensor, "B N D"]
     weights: Float[Tensor, "B N H S"] | None
 
 
 class QueryLayer(nn.Module):
-    """Queries look at each other, then at the cells, then each thinks by itself (Carion et al. 2020, appendix A.3).
+    """Self-attention among queries, attention to cells, a feed-forward network (Carion et al. 2020, appendix A.3).
 
-    It is the Transformer's decoder layer, but nothing is causal: all queries are there at once, in no order. Their
-    places are added wherever they look. Differs from the paper: places are in what queries see of each other, too, not
-    only in how they find it; norms may stand first (`model.decoder.norm`).
+    It is the Transformer's decoder layer without causality: all queries are there at once, in no order. Position
+    vectors are added to the queries before each attention. Differs from the paper: in self-attention they are in the
+    values too, not only in queries and keys; norms may come first (`model.decoder.norm`).
     """
 
     def __init__(self, model: ModelConfig, look: type[Look], dropout: Dropout, layer: int) -> None:
@@ -49,7 +49,7 @@ class QueryLayer(nn.Module):
         cells: Float[Tensor, "S 2"],
         look: bool,
     ) -> Looked:
-        """Take all queries one layer on."""
+        """Run one layer over all queries."""
         entering = self.around_queries.enter(inputs) + places
         every = entering.new_ones(entering.shape[:2]).bool()
         own = self.self_attention(entering, self.self_attention.remember(entering, every), look=False)

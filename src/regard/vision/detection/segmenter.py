@@ -1,4 +1,4 @@
-"""From an object query to a mask over the image."""
+"""Masks of object queries."""
 
 from itertools import pairwise
 
@@ -21,19 +21,20 @@ class ConvBlock(nn.Sequential):
 
 
 class Segmenter(nn.Module):
-    r"""Maps of attention over cells, made finer step by step (Carion et al. 2020, section 4.4 and figure 8).
+    r"""Mask head: attention maps over cells, upsampled step by step (Carion et al. 2020, section 4.4 and figure 8).
 
     .. math:: m_{ih} = \mathrm{softmax}_s(q_{ih}^\top k_{sh} / \sqrt{d})
 
-    The maps of a query, beside what the cells and the query hold, pass convolutions; each step doubles rows and columns
-    and adds finer features of the image, up to its pixels. Differs from the paper: the finer features are those of a
-    small network of the segmenter's own, not the backbone's, so that any encoder of images will do; the query itself
-    takes part beside its maps; anchors light the maps as they light every look; masks are as fine as the image, not a
-    quarter; only the queries that are asked for are computed, and masks are not merged: each says what it says.
+    The maps of a query, concatenated with the cells' and the query's states, pass convolutions; each step doubles rows
+    and columns and adds finer features of the image, up to its pixels. Differs from the paper: the finer features are
+    those of a small network in the segmenter, not the backbone's, so that it works with any image encoder; the query's
+    state is an input beside its maps; with anchors the maps have the Gaussian bias, as all attention to cells has;
+    masks have the image's resolution, not a quarter of it; only the requested queries are computed, and masks are not
+    merged.
     """
 
     def __init__(self, width: int, channels: int, maps: int, pixels: int, doublings: int, lit: bool) -> None:
-        """`pixels` is how many channels an image has, `doublings` how often the grid doubles up to its pixels."""
+        """`pixels` is the number of channels of an image, `doublings` the number of upsampling steps."""
         super().__init__()
         self.maps = maps
         self.W_q, self.W_k = nn.Linear(width, width), nn.Linear(width, width)
@@ -51,7 +52,7 @@ class Segmenter(nn.Module):
     def forward(
         self, image: Float[Tensor, "B C h w"], found: Detected, rows: Int[Tensor, " P"], which: Int[Tensor, " P"]
     ) -> Float[Tensor, "P h w"]:
-        """Return logits of the masks of P queries: query `which[p]` of image `rows[p]`."""
+        """Return mask logits of P queries: query `which[p]` of image `rows[p]`."""
         if not rows.shape[0]:
             return image.new_zeros(0, *image.shape[2:])
         maps = self.attend(found)[rows, which].transpose(1, 2)  # P S H
@@ -63,15 +64,15 @@ class Segmenter(nn.Module):
         for part in self.fine:
             finer.append(part(finer[-1]))
         for step in reversed(range(len(self.shrink))):
-            beside = finer[step + 1]
-            features = functional.interpolate(self.shrink[step](features), beside.shape[2:], mode="nearest")
-            features = features + beside[rows] + self.turn[step](asked)[..., None, None]
+            skip = finer[step + 1]
+            features = functional.interpolate(self.shrink[step](features), skip.shape[2:], mode="nearest")
+            features = features + skip[rows] + self.turn[step](asked)[..., None, None]
             features = self.refine[step](features)
         logits: Tensor = self.leave(features)
         return logits[:, 0]
 
     def attend(self, found: Detected) -> Float[Tensor, "B N H S"]:
-        """Return each query's maps over the cells."""
+        """Return each query's attention maps over the cells."""
         queries, keys = (x.unflatten(-1, (self.maps, -1)) for x in (self.W_q(found.features), self.W_k(found.states)))
         scores = exact(torch.einsum("bnhd,bshd->bhns", queries, keys)) * queries.shape[-1] ** -0.5
         if self.light is not None:

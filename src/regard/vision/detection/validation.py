@@ -1,4 +1,4 @@
-"""All that a validation says of a detector, in one pass over images."""
+"""Validation of a detector: loss and scores, in one pass over images."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,19 +13,19 @@ from regard.vision.detection.losses import detection_loss
 from regard.vision.detection.predict import Thing, detect
 
 AT_ONCE = 64
-"""Images that are read at once."""
+"""Images in a batch."""
 LEAST = 0.5
-"""The score of what is held to be there, where masks are measured."""
+"""Score above which an object counts as detected, where masks are measured."""
 
 
 def validate(
     model: Detector, material: ObjectSet, names: Sequence[str], check: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    """Return `valid_loss` (per object), `ap` at an overlap of 0.5 and, of a model that makes masks, their `iou`.
+    """Return `valid_loss` (per object), `ap` at an overlap of 0.5 and, for a model with masks, their `iou`.
 
-    Where some images have combinations that never occur in training, `ap_held_out` and `iou_held_out` are of these,
-    `ap_familiar` and `iou_familiar` of the others. The model's mode is as it was afterwards; `check` is called now and
-    then, to be stopped by it.
+    If some images have combinations that never occur in training, `ap_held_out` and `iou_held_out` are for these,
+    `ap_familiar` and `iou_familiar` for the others. The model's mode is restored. `check` is called before each batch,
+    and may raise to stop the validation.
     """
     device = next(model.parameters()).device
     found: list[list[Thing]] = []
@@ -38,13 +38,13 @@ def validate(
             objects += int(batch.counts.sum())
             found += detect(model, batch.source, names, least=0.0)
     golds = material.golds(np.arange(len(material)))
-    told = {"valid_loss": float(lost) / max(1, objects), **_scores(model, found, golds)}
+    result = {"valid_loss": float(lost) / max(1, objects), **_scores(model, found, golds)}
     new = material.objects.held_out
     for name, wanted in (("familiar", False), ("held_out", True)) if new.any() else ():
         at = np.flatnonzero(new == wanted).tolist()
         scores = _scores(model, [found[i] for i in at], [golds[i] for i in at])
-        told |= {f"{score}_{name}": value for score, value in scores.items()}
-    return told
+        result |= {f"{score}_{name}": value for score, value in scores.items()}
+    return result
 
 
 def _scores(model: Detector, found: Sequence[Sequence[Thing]], golds: Sequence[Gold]) -> dict[str, float]:

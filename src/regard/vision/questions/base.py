@@ -1,4 +1,4 @@
-"""The contract of what answers questions about images."""
+"""Interface of models that answer questions about images."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple, TypeVar
@@ -26,26 +26,26 @@ class QuestionTokens(NamedTuple):
     mask: Bool[Tensor, "N T"]
     """Which tokens are real."""
     about: Int[Tensor, " N"] | None = None
-    """Which image of the batch each question is about; None if there are as many about each, one image after the
-    other: then what is known of an image is there once for all its questions."""
+    """Index of the image that each question is about. None if each image has the same number of questions, one image
+    after the other: then what depends on an image alone is stored once for all its questions."""
 
 
 class AnswererOutput(NamedTuple):
-    """What an answerer yields."""
+    """Result of an answerer."""
 
     logits: Float[Tensor, "N W"]
-    """One for each answer."""
+    """One logit for each answer."""
     weights: Float[Tensor, "N T L H S"] | None
-    """Where in the image was looked, with each token (top-down: T = 1, with the whole question); L = 0 without
-    attention, None where nobody asked."""
+    """Attention weights over the image for each token (top-down: T = 1, for the whole question); L = 0 without
+    attention, None if not requested."""
     grid: Grid
     """Rows and columns of the cells."""
     looks: Looks
-    """What the image encoder attended to, by the module's name; empty where nobody asked."""
+    """Attention weights of the image encoder, by module name; empty if not requested."""
 
 
 class Parts(NamedTuple):
-    """What an answerer is made for."""
+    """What an answerer is built from."""
 
     dropout: Dropout
     words: int
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
 
 
 class Answerer(nn.Module, ABC):
-    """Reads questions and images, and scores answers."""
+    """Reads questions and images, and returns logits of answers."""
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
         super().__init__()
@@ -61,19 +61,19 @@ class Answerer(nn.Module, ABC):
         self.dropout = parts.dropout
 
     def draw(self) -> None:
-        """Draw first weights."""
+        """Initialise the weights."""
         draw(self)
 
     def forward(
         self, source: Float[Tensor, "B ..."], asking: QuestionTokens, mask: Bool[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "N W"]:
-        """Make logits of answers from images B×C×h×w, or from regions B×S×D with a mask of those that are real."""
+        """Return logits of answers for images B×C×h×w, or for regions B×S×D with a mask of the real ones."""
         return self.answer(self.encode(source, asking, mask), asking, look=False)[0]
 
     def encode(
         self, source: Float[Tensor, "B ..."], asking: QuestionTokens, mask: Bool[Tensor, "B S"] | None = None
     ) -> Encoded:
-        """Read the images that questions are asked about."""
+        """Encode the images that the questions are about."""
         check(source, asking)
         encoded: Encoded = self.encoder(source, mask)
         return encoded
@@ -85,14 +85,14 @@ class Answerer(nn.Module, ABC):
         mask: Bool[Tensor, "B S"] | None = None,
         look: bool = True,
     ) -> AnswererOutput:
-        """Answer, and tell where was looked."""
+        """Answer, and return the attention weights too."""
         check(source, asking)
         encoded, grid, looks = self.encoder.see(source, mask, look)
         logits, weights = self.answer(encoded, asking, look)
         return AnswererOutput(logits, weights if look else None, grid, looks)
 
     def whole(self, encoded: Encoded, asking: QuestionTokens) -> Float[Tensor, "N 1 D"]:
-        """Return for each question what its whole image is: all there is without attention."""
+        """Return the image summary for each question: all that a model without attention knows of the image."""
         summary = encoded.summary[:, -1:]
         if asking.about is None:
             return summary.repeat_interleave(asking.tokens.shape[0] // summary.shape[0], dim=0)
@@ -102,11 +102,11 @@ class Answerer(nn.Module, ABC):
     def answer(
         self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
-        """Answer questions about encoded images; weights are made only if they are asked for or needed on the way."""
+        """Answer questions about encoded images; weights are computed only if requested or needed."""
 
 
 def of_questions(known: Tree, asking: QuestionTokens) -> Tree:
-    """Give each question what is known of its image: a tensor, or a tuple of such."""
+    """Give each question the data of its image: a tensor, or a tuple of tensors."""
     return known if asking.about is None else pick(known, asking.about)
 
 
@@ -114,18 +114,18 @@ answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")
 
 
 def check(source: Float[Tensor, "B ..."], asking: QuestionTokens) -> None:
-    """Refuse questions that do not fit together; whether an image is there is the caller's word, not asked of a GPU."""
+    """Refuse questions whose shapes do not match; image indices on a GPU are not checked, to avoid a host sync."""
     tokens, mask, about = asking
     if tokens.dim() != 2 or mask.shape != tokens.shape or (about is not None and about.shape != tokens.shape[:1]):
         got = ", ".join("×".join(map(str, part.shape)) for part in asking if part is not None)
-        raise ModelError(f"Questions are tokens N×T, a mask N×T and the image of each, N; got {got}.")
+        raise ModelError(f"Questions are tokens N×T, a mask N×T and image indices N; got {got}.")
     if about is None:
         if not source.shape[0] or tokens.shape[0] % source.shape[0]:
             raise ModelError(
-                f"{len(tokens)} questions cannot be as many of each of {len(source)} images: say which each is about."
+                f"{len(tokens)} questions cannot be divided evenly among {len(source)} images: say which each is about."
             )
     elif about.device.type == "cpu" and len(about) and not 0 <= int(about.min()) <= int(about.max()) < len(source):
         raise ModelError(
-            f"There are {len(source)} images, counted from 0, and questions about number {int(about.min())} to "
-            f"{int(about.max())}."
+            f"There are {len(source)} images, counted from 0, but the questions are about numbers "
+            f"{int(about.min())} to {int(about.max())}."
         )

@@ -1,4 +1,4 @@
-"""Questions as tensors: all that is asked about some pictures, with the answers and where they are to be seen."""
+"""Questions as tensors: those about some pictures, with their answers and the cells that show them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from regard.vision.questions.question_words import PAD, QuestionWords
 
 
 class QuestionBatch(NamedTuple):
-    """Some pictures, and all that is asked about them."""
+    """Some pictures, and all questions about them."""
 
     source: Tensor
     """Images, uint8 B×h×w×C, or features of regions, B×S×D."""
@@ -24,38 +24,38 @@ class QuestionBatch(NamedTuple):
     tokens: Int[Tensor, "N T"]
     tokens_mask: Bool[Tensor, "N T"]
     about: Int[Tensor, " N"] | None
-    """Which of the pictures each question is about; None if there are as many about each."""
+    """Index of the picture that each question is about; None if each has the same number of questions."""
     answers: Int[Tensor, " N"]
     kinds: Int[Tensor, " N"]
     held_out: Bool[Tensor, " N"]
-    """Which are about combinations that training never saw."""
+    """Which are about combinations that are not in the training data."""
     gold: Bool[Tensor, "N S"] | None
-    """Cells in which lies what decides the answer; None where nobody knows, a row of False where nothing does."""
+    """Cells that show what decides the answer; None if unknown, a row of False if there are none."""
     rows: NDArray[Any]
-    """Which questions these are, counted through all pictures."""
+    """Indices of the questions, counted over all pictures."""
     named: Bool[Tensor, "N T K"] | None = None
-    """Which things of its picture each token is a name of; None where nobody knows."""
+    """Which objects of its picture each token names; None if unknown."""
     covered: Bool[Tensor, "B K S"] | None = None
-    """In which cells of a picture each of its things lies."""
+    """Which cells of a picture each of its objects covers."""
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # nobody counts equal tensors
-        """How many questions: what sums are divided by."""
+    def count(self) -> int:  # type: ignore[override]  # hides the tuple's own `count`, which is not used
+        """Number of questions: the divisor of sums."""
         return len(self.answers)
 
     @property
     def asking(self) -> QuestionTokens:
-        """What a model reads beside the images."""
+        """The questions, as input of a model."""
         return QuestionTokens(self.tokens, self.tokens_mask, self.about)
 
     @property
     def features(self) -> Float[Tensor, "B ..."]:
-        """What the image encoder reads: bytes become numbers here, on the device."""
+        """The image encoder's input; bytes are converted here, on the device."""
         return from_pixels(self.source) if self.source.dtype == torch.uint8 else self.source
 
     @property
     def places(self) -> Bool[Tensor, "N T S"] | None:
-        """Cells in which lies what each token is a name of; None where nobody knows."""
+        """Cells covered by what each token names; None if unknown."""
         if self.named is None or self.covered is None:
             return None
         each = self.count // max(len(self.covered), 1)
@@ -64,24 +64,24 @@ class QuestionBatch(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How large it is: of its pictures, and of its questions."""
+        """Shape of the pictures and of the questions; batches of one shape share a CUDA graph."""
         return (*self.source.shape, *self.tokens.shape)
 
     def tensors(self) -> list[Tensor]:
-        """Return what there is on a device."""
+        """Return the tensors."""
         return [part for part in self if isinstance(part, Tensor)]
 
     def regular(self, batch_tokens: int, longest: int) -> "QuestionBatch":
-        """Return it as it is: all but an epoch's last are of one shape."""
+        """Return the batch unchanged: all but an epoch's last have one shape."""
         return self
 
     def to(self, device: torch.device | str) -> "QuestionBatch":
-        """Copy the tensors to a device; to a GPU the copies are under way when this returns, if they were `pinned`."""
+        """Copy the tensors to a device; asynchronously to a GPU, if they are `pinned`."""
         later = torch.device(device).type == "cuda"
         return self._map(lambda tensor: tensor.to(device, non_blocking=later))
 
     def pinned(self) -> "QuestionBatch":
-        """Copy the tensors to memory that a GPU can copy from by itself."""
+        """Copy the tensors to page-locked memory, for asynchronous copies to a GPU."""
         return self._map(torch.Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "QuestionBatch":
@@ -92,26 +92,26 @@ class QuestionBatch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked about one picture."""
+    """A question about one picture."""
 
     text: str
     answer: str
     kind: str = ""
     held_out: bool = False
     gold: NDArray[np.bool_] | None = None
-    """For each cell of the encoder's grid, row by row, whether what decides the answer lies in it."""
+    """For each cell of the encoder's grid, row by row, whether it shows what decides the answer."""
 
 
 class QuestionArrays(NamedTuple):
-    """All that is asked about some pictures, as numbers: one picture's questions after the other's."""
+    """All questions about some pictures as arrays, one picture's questions after the other's."""
 
     tokens: NDArray[Any]
-    """Questions × words, padded: all of one length."""
+    """Questions × words, padded to one length."""
     answers: NDArray[Any]
     kinds: NDArray[Any]
     held_out: NDArray[Any]
     starts: NDArray[Any]
-    """The number of each picture's first question; one more than the last at the end."""
+    """Index of each picture's first question, and the total at the end."""
 
     @classmethod
     def of(
@@ -120,7 +120,7 @@ class QuestionArrays(NamedTuple):
         """Encode the questions about each picture."""
         flat = [question for some in questions for question in some]
         if not flat:
-            raise DataError("No question is asked about any of the pictures.")
+            raise DataError("None of the pictures has a question.")
         return cls(
             _padded([words.encode(question.text) for question in flat]),
             _numbers([question.answer for question in flat], answers, "answer"),
@@ -131,28 +131,28 @@ class QuestionArrays(NamedTuple):
 
     @property
     def counts(self) -> NDArray[Any]:
-        """How many questions there are about each picture."""
+        """Number of questions about each picture."""
         return np.diff(self.starts)
 
 
 class Names(NamedTuple):
-    """What the tokens of questions are names of, and where in its picture that lies: bits, eight to a byte."""
+    """What the tokens of questions name, and which cells that covers: bits, eight to a byte."""
 
     named: NDArray[Any]
-    """Questions × tokens × things."""
+    """Questions × tokens × objects."""
     covered: NDArray[Any]
-    """Pictures × things × cells."""
+    """Pictures × objects × cells."""
     sizes: NDArray[Any]
-    """How many things, and how many cells."""
+    """Number of objects, and of cells."""
 
     @classmethod
     def of(cls, named: NDArray[np.bool_], covered: NDArray[np.bool_]) -> "Names":
-        """Pack them."""
+        """Pack the masks into bits."""
         sizes = np.array([covered.shape[1], covered.shape[2]])
         return cls(np.packbits(named, axis=-1), np.packbits(covered, axis=-1), sizes)
 
     def take(self, rows: NDArray[Any], pictures: Sequence[int] | NDArray[Any], tokens: int) -> tuple[Tensor, Tensor]:
-        """Return `named` of some questions, cut after so many tokens, and `covered` of some pictures."""
+        """Return `named` of some questions, truncated to `tokens`, and `covered` of some pictures."""
         things, cells = (int(size) for size in self.sizes)
         named = np.unpackbits(self.named[rows, :tokens], axis=-1, count=things)
         covered = np.unpackbits(self.covered[np.asarray(pictures)], axis=-1, count=cells)
@@ -160,7 +160,7 @@ class Names(NamedTuple):
 
 
 class QuestionSet:
-    """Pictures with questions, encoded once: numbers instead of words, ready to be put into batches."""
+    """Pictures with encoded questions, ready for batching."""
 
     def __init__(
         self,
@@ -169,9 +169,9 @@ class QuestionSet:
         gold: NDArray[np.bool_] | None = None,
         names: Names | None = None,
     ) -> None:
-        """Take the image (uint8) or the regions (float32) of each picture, what is asked, gold cells, names."""
+        """Take each picture's image (uint8) or regions (float32), the questions, the gold cells, and the names."""
         if len(sources) != len(asked.counts):
-            raise DataError(f"There are {len(sources)} pictures and questions about {len(asked.counts)}.")
+            raise DataError(f"There are {len(sources)} pictures, but questions about {len(asked.counts)}.")
         self.sources, self.asked, self._gold, self._names = sources, asked, gold, names
 
     @classmethod
@@ -183,26 +183,26 @@ class QuestionSet:
         answers: Sequence[str],
         kinds: Sequence[str] = ("",),
     ) -> "QuestionSet":
-        """Make one of questions in words."""
+        """Build a set from questions as text."""
         asked = QuestionArrays.of(questions, words, answers, kinds)
         known = [question.gold for some in questions for question in some if question.gold is not None]
         if 0 < len(known) < len(asked.answers):
             raise DataError(
-                f"Of {len(asked.answers)} questions, {len(known)} say where the answer is to be seen: all, or none."
+                f"Of {len(asked.answers)} questions, {len(known)} have gold cells: give them to all, or to none."
             )
         return cls(sources, asked, np.stack(known) if known else None)
 
     def __len__(self) -> int:
-        """Count the pictures."""
+        """Return the number of pictures."""
         return len(self.sources)
 
     @property
     def count(self) -> int:
-        """How many questions there are."""
+        """Number of questions."""
         return len(self.asked.answers)
 
     def batch(self, pictures: Sequence[int] | NDArray[Any]) -> QuestionBatch:
-        """Put some pictures and all their questions together."""
+        """Return a batch of some pictures with all their questions."""
         starts, counts = self.asked.starts, self.asked.counts
         rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in pictures])
         tokens = self.asked.tokens[rows]
@@ -211,12 +211,12 @@ class QuestionSet:
         return self._batch(pictures, rows, tokens, about)
 
     def chosen(self, rows: NDArray[Any], each: int) -> QuestionBatch:
-        """Put some questions together, so many about each picture, one picture after the other: it has one shape."""
+        """Return a batch of some questions, `each` per picture, one picture after the other, of a fixed shape."""
         pictures = np.searchsorted(self.asked.starts, rows[::each], side="right") - 1
         return self._batch(pictures, rows, self.asked.tokens[rows], None)
 
     def batches(self, pictures: int) -> Iterator[QuestionBatch]:
-        """Go through all pictures, so many at a time; where none of these has a question, there is no batch."""
+        """Iterate over all pictures in batches; a batch without any question is skipped."""
         for first in range(0, len(self), pictures):
             some = np.arange(first, min(first + pictures, len(self)))
             if self.asked.counts[some].any():
@@ -255,13 +255,13 @@ def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
 def _stack(
     sources: Sequence[NDArray[Any]] | NDArray[Any], which: Sequence[int] | NDArray[Any]
 ) -> tuple[Tensor, Bool[Tensor, "B S"] | None]:
-    """Stack images, which must be of one size, or regions, of which there may be more or fewer."""
+    """Stack images, which must have one size, or regions, padded to the largest number."""
     if isinstance(sources, np.ndarray):
         return torch.from_numpy(np.ascontiguousarray(sources[np.asarray(which)])), None
     some = [sources[i] for i in which]
     if some[0].dtype == np.uint8:
         if len(sizes := {source.shape for source in some}) > 1:
-            raise DataError(f"Images of {len(sizes)} sizes cannot be in one batch: read them with one size.")
+            raise DataError(f"Images of {len(sizes)} sizes cannot be in one batch: read them all at one size.")
         return torch.from_numpy(np.stack(some)), None
     most = max(len(source) for source in some)
     stacked = torch.zeros(len(some), most, some[0].shape[1])

@@ -1,4 +1,4 @@
-"""From a configuration to a model that answers questions."""
+"""Build a model that answers questions from a configuration."""
 
 from regard.attention.base import coverages
 from regard.config import ModelConfig
@@ -9,7 +9,7 @@ from regard.vision.questions.base import Answerer, Parts, answerers
 
 
 def make_answerer(model: ModelConfig, words: int, answers: int) -> Answerer:
-    """Make an image encoder and what answers over it, without first weights."""
+    """Build an image encoder and an answerer over it, without initial weights."""
     for name, count in (("word", words), ("answer", answers)):
         if count < 1:
             raise ConfigError(f"An answerer needs at least 1 {name}, got {count}.")
@@ -21,11 +21,11 @@ def make_answerer(model: ModelConfig, words: int, answers: int) -> Answerer:
 
 
 def _check_looks(model: ModelConfig) -> None:
-    """Refuse looks that go by those before: questions about an image look at it at once, as if they were one."""
+    """Refuse attention that depends on earlier steps: questions about an image attend as if they were independent."""
     for name, instead in (("coverage", "none"), ("reach", "global")):
         got = getattr(model.attention, name, instead)
         if got in (*coverages, "local-m"):
             raise ConfigError(
-                f"model.attention.{name}={got} goes by the looks before, and so questions about one image would change "
-                f"each other's answers: set model.attention.{name}={instead}."
+                f"model.attention.{name}={got} depends on earlier attention steps, so questions about one image would "
+                f"change each other's answers: set model.attention.{name}={instead}."
             )

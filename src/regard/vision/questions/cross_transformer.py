@@ -1,4 +1,4 @@
-"""A Transformer whose words look at the image: each layer a little further."""
+"""A Transformer over the question with attention to the image in every layer."""
 
 import torch
 from torch import nn
@@ -22,10 +22,10 @@ POOLINGS = ("first", "mean")
 
 
 class QuestionLayer(nn.Module):
-    """Words look at each other, then at the image, then each thinks by itself (Vaswani et al. 2017, section 3.1).
+    """Self-attention over words, attention to the image, a feed-forward network (Vaswani et al. 2017, section 3.1).
 
-    A decoder's layer, but that a word sees those after it too. `model.questions.summed` adds to what is seen what is
-    seen when all that fits adds up (`SummedLook`). Without attention, there is no look at the image.
+    It is a decoder's layer, but not causal. `model.questions.summed` adds the output of a `SummedLook` to the context.
+    Without attention it does not attend to the image.
     """
 
     def __init__(self, model: ModelConfig, state_width: int, dropout: Dropout, layer: int) -> None:
@@ -49,12 +49,12 @@ class QuestionLayer(nn.Module):
     def forward(
         self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T H S"] | None]:
-        """Take all words one layer up."""
+        """Run one layer over all words."""
         entering = self.around_words.enter(words)
         own: Attended = self.self_attention(entering, self.self_attention.remember(entering, asking.mask), look=False)
         words, weights = self.around_words.leave(words, own.context), None
         if self.attention is not None:
-            # Keys and values are made once per image, then picked for each of its questions.
+            # Keys and values are computed once per image, then gathered for each of its questions.
             memory = of_questions(self.attention.remember(encoded.states, encoded.mask), asking)
             entering = self.around_image.enter(words)
             seen: Attended = self.attention(entering, memory, look=look)
@@ -66,17 +66,17 @@ class QuestionLayer(nn.Module):
 
 @answerers.register("cross")
 class Cross(Answerer):
-    r"""Layers in which the words of a question look at each other and at the image (Tan & Bansal 2019, LXMERT).
+    r"""Layers in which the words of a question attend to each other and to the image (Tan & Bansal 2019, LXMERT).
 
     .. math::
         Y = X + \mathrm{Attention}(X, X) \qquad Z = Y + \mathrm{Attention}(Y, V) \qquad
         X' = Z + \mathrm{FFN}(Z) \qquad p(y) = \mathrm{softmax}(W_o x_0)
 
-    where X are the words, the question's mark first, and V the cells. The answer is one linear map of what the mark has
-    become, or of the mean of all tokens. Several looks, one after the other, can do what one cannot: find a thing, and
-    from there another.
-    Differs from the paper: the image does not look at the words, so several questions share all that is known of it.
-    Without attention, the image's summary is added to every word instead.
+    where X are the question token and the words, and V the cells. The answer is a linear map of the final state of
+    the question token, or of the mean of all tokens. With several layers a word can find an object in one, and start
+    from there to find another in the next.
+    Differs from the paper: the image does not attend to the words, so several questions can share its encoding. Without
+    attention, the image's summary is added to every word instead.
     """
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
@@ -98,7 +98,7 @@ class Cross(Answerer):
     def answer(
         self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
-        """Take the words through all layers."""
+        """Run the words through all layers."""
         tokens, mask, _ = asking
         words = self.dropout(erase(self.embedding(tokens), mask))
         if self.summary is not None:
@@ -111,14 +111,14 @@ class Cross(Answerer):
         words = erase(words if self.norm is None else self.norm(words), mask)
         pooled = words[:, 0] if self.pooling == "first" else words.sum(dim=1) / mask.sum(dim=1, keepdim=True)
         logits: Tensor = self.output(self.dropout(pooled[:, None])[:, 0])
-        nowhere = words.new_zeros(*tokens.shape, 0, 1, encoded.mask.shape[1])
-        return logits, torch.stack(found, dim=2) if found else nowhere
+        no_layers = words.new_zeros(*tokens.shape, 0, 1, encoded.mask.shape[1])
+        return logits, torch.stack(found, dim=2) if found else no_layers
 
 
 def _check(model: ModelConfig) -> None:
     if model.encoder.kind != "transformer":
         raise ConfigError(
-            f"The words of a cross answerer go through a Transformer, and model.encoder.kind is {model.encoder.kind}: "
+            f"The words of a cross answerer go through a Transformer, but model.encoder.kind is {model.encoder.kind}: "
             "set it to transformer."
         )
     check_choices(model, "encoder")
@@ -131,12 +131,10 @@ def _check(model: ModelConfig) -> None:
     for name, attention in (("attention", model.attention), ("self_attention", model.self_attention)):
         if attention is not None and attention.focus in ("hard", "monotonic"):
             raise ConfigError(
-                f"model.{name}.focus={attention.focus} is for a target that is written word by word: take softmax, "
+                f"model.{name}.focus={attention.focus} is for a target that is generated word by word: use softmax, "
                 "sparsemax, entmax or gumbel."
             )
         if attention is not None and name == "attention":
             check_pruned(attention, "model.attention", model.encoder.layers)
             if not attention.project and attention.heads == 1:
-                raise ConfigError(
-                    "What a cross answerer's words see is added to them: set model.attention.project=true."
-                )
+                raise ConfigError("A cross answerer adds its context to its words: set model.attention.project=true.")

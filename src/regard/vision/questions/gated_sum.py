@@ -1,4 +1,4 @@
-"""A look that adds up all that fits."""
+"""Attention with a sigmoid gate for each cell, whose values are summed."""
 
 import torch
 from torch import nn
@@ -13,16 +13,16 @@ from regard.vision.questions.base import QuestionTokens, of_questions
 
 
 class SummedLook(nn.Module):
-    r"""Lets each cell in by a gate of its own, and adds up what is behind those that are open.
+    r"""Gate each cell independently, and sum the values of the open ones.
 
     .. math:: \hat v = \operatorname{asinh} \sum_s \sigma(q^\top k_s / \sqrt{d} + b - \log S)\, v_s
 
-    Weights that sum to one are the same for one red thing and for three: how many fit, and whether any does, is lost
-    (Zhang et al. 2018, section 3). Here it is what the sum is of. `log S` makes the gates add up to about one before
-    anything is learned, however many the cells. asinh leaves small sums as they are and makes of large ones their
-    logarithm: a sum over hundreds of cells would grow until beside it nothing counts that later parts add to the same
-    word, such as whether two things are alike. Differs from the paper: it has softmax weights undone afterwards, by
-    overlaps of boxes, and this has none of either.
+    Weights that sum to one are the same for one red object as for three: how many cells match, and whether any does, is
+    lost (Zhang et al. 2018, section 3). Here the sum keeps that. `log S` makes the gates sum to about one before
+    training, whatever the number of cells. asinh keeps small sums and takes the logarithm of large ones: otherwise a
+    sum over hundreds of cells would swamp what later layers add to the same word, such as whether two objects are
+    alike. Differs from the paper: that undoes softmax weights afterwards, by the overlaps of boxes; here there is
+    neither.
     """
 
     def __init__(self, config: AttentionConfig, query_width: int, state_width: int) -> None:
@@ -39,7 +39,7 @@ class SummedLook(nn.Module):
     def forward(
         self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens
     ) -> Float[Tensor, "N T D"]:
-        """Look with all words."""
+        """Attend with all words."""
         keys, values, mask = self.heads.keys(encoded.states), self.heads.values(encoded.states), encoded.mask
         keys, values, mask = of_questions((keys, values, mask), asking)  # B H S d, where B divides N
         questions, steps = words.shape[:2]

@@ -9,7 +9,7 @@ from regard.shapes import Float, Tensor
 
 
 class GatedTanh(nn.Module):
-    r"""One layer whose units are let through by gates of their own (Anderson et al. 2018, section 3.3).
+    r"""A layer of tanh units with a sigmoid gate each (Anderson et al. 2018, section 3.3).
 
     .. math:: f(x) = \tanh(W x + b) \odot \sigma(W' x + b')
 
@@ -26,12 +26,12 @@ class GatedTanh(nn.Module):
 
 
 class GatedTanhScore(Score):
-    r"""Score by a gated layer over query and key, one after the other (Anderson et al. 2018, section 3.3).
+    r"""Score by a gated layer over the concatenation of query and key (Anderson et al. 2018, section 3.3).
 
     .. math:: a_i = w_a^\top f_a([v_i; q]) \qquad f_a(x) = \tanh(W x + b) \odot \sigma(W' x + b')
 
-    `W` and `W'` lie one above the other here, cut into what reads `v_i` (`V`) and what reads `q` (`Q`): the former does
-    not depend on the question, so `keys` computes it once per image. Differs from the paper: nothing.
+    `W` and `W'` are stacked here, then split by input into `V`, applied to `v_i`, and `Q`, applied to `q`: the former
+    does not depend on the question, so `keys` computes it once per image. Differs from the paper: nothing.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -43,12 +43,12 @@ class GatedTanhScore(Score):
         self.w_a = HeadLinear(sizes.heads, sizes.hidden, 1)
 
     def keys(self, states: Float[Tensor, "B G S D"]) -> Float[Tensor, "B G S K"]:
-        """What all `v_i` give to each unit and gate."""
+        """The share of each `v_i` in units and gates."""
         keys: Tensor = self.V(states)
         return keys
 
     def forward(self, query: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
-        """`a_i` for all questions and regions; holds one B×H×T×S×2A tensor."""
+        """`a_i` for all questions and regions; holds a B×H×T×S×2A tensor."""
         units = self.Q(query) + self.b.view(-1, 1, self.key_width)
         unit, gate = (units[:, :, :, None] + keys[:, :, None]).chunk(2, dim=-1)
         gated = torch.tanh(unit) * torch.sigmoid(gate)

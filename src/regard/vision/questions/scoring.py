@@ -1,4 +1,4 @@
-"""What training makes small, what a model answers, and how often that is right: by kind, and by what is new."""
+"""Loss, predictions and scores of question answering: by kind of question, and for held-out combinations."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,17 +17,17 @@ class AnswerLoss(NamedTuple):
     """Sums over the questions of a batch."""
 
     total: Float[Tensor, ""]
-    """The cross-entropy of the right answers, label smoothing included."""
+    """Cross-entropy of the right answers, with label smoothing."""
     right: Int[Tensor, ""]
-    """How many answers are right."""
+    """Number of right answers."""
     astray: Float[Tensor, ""] | None
-    """How far looks were from what is named, where that was asked for."""
+    """The loss of guided attention, if requested."""
 
 
 def question_loss(
     model: Answerer, batch: QuestionBatch, label_smoothing: float = 0.0, guided: tuple[int, int] | None = None
 ) -> AnswerLoss:
-    """Run the model over a batch; `guided` is the layer and the head (-1: all) held to what is named."""
+    """Run the model over a batch; `guided` is the layer and the head (-1: all) to guide to the named objects."""
     logits, weights = model.answer(model.encode(batch.features, batch.asking, batch.mask), batch.asking, bool(guided))
     logits = logits.float()
     total = functional.cross_entropy(logits, batch.answers, reduction="sum", label_smoothing=label_smoothing)
@@ -41,12 +41,12 @@ def question_loss(
 def astray(
     weights: Float[Tensor, "N _ L H S"], places: Bool[Tensor, "N T S"], layer: int, head: int
 ) -> Float[Tensor, ""]:
-    r"""Sum over the words that name something how improbable it is that their look falls on a cell of it.
+    r"""Sum over the words that name something the negative log of the attention on the cells that it covers.
 
     .. math:: -\sum_t \log \sum_{s \in G_t} \alpha_{ts}
 
-    Of one layer, and of one head or their mean (-1). A question that looks as one (top-down) is to look at all that is
-    named. Words that name nothing, or nothing that is there, do not count.
+    The weights are those of one layer, and of one head or the mean of heads (-1). A question with one set of weights
+    (top-down) is guided to all that is named. Words that name nothing, or nothing in the picture, do not count.
     """
     if weights.shape[1] == 1:
         places = places.any(dim=1, keepdim=True)
@@ -57,14 +57,14 @@ def astray(
 
 
 class Answer(NamedTuple):
-    """What a model says to one question."""
+    """A model's answer to one question."""
 
     answer: str
     probability: float
     others: tuple[tuple[str, float], ...]
     """The next best answers with their probabilities."""
     weights: Float[Tensor, "T L H S"] | None
-    """Where each token looked, the mark before the question first; top-down: T = 1. On the CPU."""
+    """Attention weights of each token, the question token first; top-down: T = 1. On the CPU."""
     grid: Grid
 
 
@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 def predict(
     model: Answerer, batch: QuestionBatch, answers: Sequence[str], look: bool = True, top: int = 3
 ) -> list[Answer]:
-    """Answer every question of a batch; padding is cut from its weights."""
+    """Answer every question of a batch; padding is removed from the weights."""
     seen = model.see(batch.features, batch.asking, batch.mask, look)
     chances, chosen = torch.softmax(seen.logits.float(), dim=1).topk(min(top, seen.logits.shape[1]), dim=1)
     weights = None if seen.weights is None else seen.weights.float().cpu()
@@ -88,7 +88,7 @@ def predict(
 
 
 def _regions(batch: QuestionBatch) -> list[int]:
-    """Count the real regions of each question's image."""
+    """Return the number of real regions of each question's image."""
     assert batch.mask is not None
     counts = batch.mask.sum(dim=1)
     each = batch.count // len(counts)
@@ -97,9 +97,9 @@ def _regions(batch: QuestionBatch) -> list[int]:
 
 
 def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) -> Float[Tensor, "N S"]:
-    """Say how much each cell was looked at: in all layers and heads, by all real tokens together; sums to one."""
+    """Return the attention on each cell, averaged over layers, heads and real tokens; sums to one."""
     if weights.shape[1] == 1:
-        return weights.mean(dim=(1, 2, 3))  # the question looks as one
+        return weights.mean(dim=(1, 2, 3))  # one set of weights for the whole question
     by_token = weights.mean(dim=(2, 3))
     return (by_token * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
@@ -107,9 +107,9 @@ def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) ->
 def hits(
     seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
 ) -> tuple[Bool[Tensor, " N"], Bool[Tensor, " N"]]:
-    """Tell for which questions the cell most looked at is a gold one, and for which there is any.
+    """Return for which questions the cell with most attention is a gold one, and which questions have gold cells.
 
-    All looks count, or those of one layer or head.
+    Counts all layers and heads, or one layer or head.
     """
     if batch.gold is None or seen.weights is None or seen.weights.shape[2] == 0:
         none = torch.zeros_like(batch.held_out)
@@ -121,50 +121,50 @@ def hits(
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A count out of a total."""
 
     right: int
     whole: int
 
     @property
     def value(self) -> float:
-        """The share, from 0 to 1; nan of nothing."""
+        """The ratio, from 0 to 1; NaN if the total is 0."""
         return self.right / self.whole if self.whole else float("nan")
 
 
 class QuestionScores:
-    """Counts what was right: by kind, for what is familiar and what is new; and how often the attention was."""
+    """Counts right answers and attention hits: by kind, and for familiar and held-out combinations."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.kinds = tuple(kinds)
         self._counts = torch.zeros(len(kinds), 2, 4, dtype=torch.long)
-        """By kind, and by whether it is new: questions, right answers, those with a gold cell, and hits of these."""
+        """By kind, and by whether held out: questions, right answers, questions with gold cells, and their hits."""
         self._loss, self.count = 0.0, 0
 
     def add(
         self, seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
     ) -> None:
-        """Count a batch; `layer` and `head` say whose looks count."""
+        """Count a batch; `layer` and `head` restrict whose attention counts."""
         right = seen.logits.argmax(dim=1) == batch.answers
         hit, there = hits(seen, batch, layer, head)
-        told = torch.stack([torch.ones_like(right), right, there, hit & there], dim=1).long().cpu()
+        flags = torch.stack([torch.ones_like(right), right, there, hit & there], dim=1).long().cpu()
         cell = (batch.kinds * 2 + batch.held_out).cpu()
-        self._counts.view(-1, 4).index_add_(0, cell, told)
+        self._counts.view(-1, 4).index_add_(0, cell, flags)
         self._loss += float(functional.cross_entropy(seen.logits.float(), batch.answers, reduction="sum"))
         self.count += batch.count
 
     def accuracy(self, kind: str | None = None, held_out: bool | None = None) -> Share:
-        """Return the share of right answers, of all or one kind, of all or of what is (or is not) new."""
+        """Return the share of right answers, overall or by kind, for all, held-out or familiar combinations."""
         count, right, _, _ = self._of(kind, held_out)
         return Share(right, count)
 
     def hit(self, kind: str | None = None, held_out: bool | None = None) -> Share:
-        """Return for which share of the questions that have a gold cell the cell most looked at is one."""
+        """Return the share of questions with gold cells whose most attended cell is one."""
         _, _, there, hit = self._of(kind, held_out)
         return Share(hit, there)
 
     def summary(self) -> dict[str, float]:
-        """Return all that there is to report; what nothing was counted for is left out."""
+        """Return all scores; those with nothing counted are left out."""
         found = {"valid_loss": self._loss / max(self.count, 1)}
         for name, new in (("", None), ("_familiar", False), ("_held_out", True)):
             shares = {"accuracy": self.accuracy(None, new), "hit": self.hit(None, new)}
@@ -173,7 +173,7 @@ class QuestionScores:
         return found
 
     def table(self) -> str:
-        """Lay the accuracies out, kind by kind, in percent."""
+        """Format the accuracies as a table, by kind, in percent."""
         heads = ("all", "familiar", "held out", "hit", "questions")
         lines = [f"{'':12}" + "".join(f"{head:>11}" for head in heads)]
         for kind in (*self.kinds, None):
@@ -195,9 +195,9 @@ def score_questions(
     device: torch.device | str = "cpu",
     look: bool = True,
 ) -> QuestionScores:
-    """Let a model answer all questions, and count; the model is left in the mode in which it was.
+    """Answer all questions and count; the model's mode is restored.
 
-    Without `look`, nothing is known of where it looked, which takes less time.
+    With `look=False` attention is not scored, which is faster.
     """
     scores = QuestionScores(kinds)
     with inference_mode(model):
@@ -210,7 +210,7 @@ def score_questions(
 def blind_guess(
     answers: Int[Tensor, " N"], questions: Sequence[str], asked: Sequence[str], size: int
 ) -> Int[Tensor, " M"]:
-    """Answer without looking: the commonest training answer to the same words, or of all where the words are new."""
+    """Guess without the image: the commonest training answer to the same question, or to all if it is new."""
     counts: dict[str, Tensor] = {}
     for text, answer in zip(questions, answers.tolist(), strict=True):
         counts.setdefault(text, torch.zeros(size, dtype=torch.long))[answer] += 1

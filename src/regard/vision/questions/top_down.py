@@ -1,4 +1,4 @@
-"""Top-down attention: a question that was read to its end looks once at the regions."""
+"""Top-down attention: the question is read to its end, then attends once to the regions."""
 
 import torch
 from torch import nn
@@ -16,12 +16,12 @@ from regard.vision.questions.gated_tanh import GatedTanh, GatedTanhScore
 from regard.vision.questions.question_words import PAD
 
 GATED = "gated-tanh"
-"""The paper's score. It is no part of the registry of scores: nothing else looks so."""
+"""The paper's score. It is not in the registry of scores, as nothing else uses it."""
 
 
 @answerers.register("top-down")
 class TopDown(Answerer):
-    r"""A question finds the regions that matter to it (Anderson et al. 2018, section 3.3).
+    r"""Attend to the regions that matter to a question (Anderson et al. 2018, section 3.3).
 
     .. math::
         q = \mathrm{GRU}(E w_1, \dots, E w_T) \qquad a_i = w_a^\top f_a([v_i; q]) \qquad
@@ -29,11 +29,10 @@ class TopDown(Answerer):
 
     .. math:: h = f_q(q) \odot f_v(\hat v) \qquad p(y) = \mathrm{softmax}(W_o f_o(h))
 
-    where all `f` are gated (`GatedTanh`). Differs from the paper: a question has one answer, so a softmax stands for
-    the sigmoids that score each answer by itself; embeddings are not those of GloVe; the question mark is read first;
-    regions may be the cells of any image encoder. `model.attention.heads` gives it several looks, each with projections
-    of its own, of which the joint context is read; and any other score may be named. Without attention, `v̂` is the
-    mean of the regions.
+    where all `f` are gated (`GatedTanh`). Differs from the paper: a question has one answer, so a softmax replaces the
+    sigmoids that score each answer independently; embeddings are not GloVe's; a question token comes first; regions may
+    be the cells of any image encoder. `model.attention.heads` gives several heads with projections of their own, whose
+    joined context is used; any other score may be set. Without attention, `v̂` is the mean of the regions.
     """
 
     def __init__(self, model: ModelConfig, parts: Parts) -> None:
@@ -51,7 +50,7 @@ class TopDown(Answerer):
 
     @torch.no_grad()
     def draw(self) -> None:
-        """Draw first weights; embeddings small, so that what a GRU's gates let in of them is not all or nothing."""
+        """Initialise the weights; embeddings small, so that they do not saturate the GRU's gates."""
         super().draw()
         nn.init.normal_(self.embedding.weight, std=self.embedding.weight.shape[1] ** -0.5)
         self.embedding.weight[PAD].zero_()
@@ -59,7 +58,7 @@ class TopDown(Answerer):
     def answer(
         self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
-        """Read each question, look, and let both meet."""
+        """Read each question, attend, and combine the two."""
         question = self._read(asking.tokens, asking.mask)
         weights: Tensor | None
         if self.attention is None:
@@ -75,7 +74,7 @@ class TopDown(Answerer):
         return logits[:, 0], weights
 
     def _read(self, tokens: Tensor, mask: Bool[Tensor, "N T"]) -> Float[Tensor, "N 1 D"]:
-        """Return the state after the last real token of each question; what follows it is never looked at."""
+        """Return the state after the last real token of each question; padding after it has no effect."""
         embedded = self.dropout(self.embedding(tokens))
         nothing = embedded.new_zeros(tokens.shape[0], self.reader.network.hidden_size)
         memory = nothing if self.reader.gates == 4 else None
@@ -85,10 +84,10 @@ class TopDown(Answerer):
 
 
 def _attention(config: AttentionConfig, query_width: int, state_width: int) -> Attention:
-    """Make the look at the regions: the paper's, or one with any score that there is."""
+    """Build the attention to the regions: with the paper's score, or any registered one."""
     if config.score == GATED and (config.reach != "global" or config.coverage != "none"):
         raise ConfigError(
-            f"model.attention.score={GATED} looks once, at all regions: set model.attention.reach=global and "
+            f"model.attention.score={GATED} attends once, to all regions: set model.attention.reach=global and "
             "model.attention.coverage=none."
         )
     check_pruned(config, "model.attention", layers=1)
@@ -100,7 +99,7 @@ def _check(model: ModelConfig) -> None:
     reader = model.encoder
     if reader.kind != "recurrent" or reader.layers != 1 or reader.bidirectional:
         raise ConfigError(
-            "A top-down answerer reads the question by one recurrent layer from left to right: set "
+            "A top-down answerer reads the question with one recurrent layer from left to right: set "
             "model.encoder.kind=recurrent, model.encoder.layers=1 and model.encoder.bidirectional=false."
         )
     for name, value in (("model.encoder.width", reader.width), ("model.questions.fusion", model.questions.fusion)):
@@ -108,6 +107,6 @@ def _check(model: ModelConfig) -> None:
             raise ConfigError(f"{name} must be at least 1, got {value}.")
     if model.attention is not None and model.attention.focus in ("hard", "monotonic"):
         raise ConfigError(
-            f"model.attention.focus={model.attention.focus} is for looks that follow each other, and a question looks "
-            "once: take softmax, sparsemax, entmax or gumbel."
+            f"model.attention.focus={model.attention.focus} is for consecutive attention steps, and a question attends "
+            "once: use softmax, sparsemax, entmax or gumbel."
         )
