@@ -180,6 +180,10 @@ class Task(ABC):
     ) -> tuple[Any, TrainingData]:
         """Make vocabulary and caches in a model folder, or take those that a resumed run made when it began."""
 
+    def rehearsal(self, model: Any, batch: Any, config: Config) -> tuple[Objective, Any]:
+        """Return the loss and the batch of a step that the plan times, from a batch of made-up text (`Batch`)."""
+        raise NotImplementedError
+
     def finish(self, folder: Path) -> None:  # noqa: B027 (most have nothing to add)
         """Add to a trained model's folder what needs its training data."""
 
