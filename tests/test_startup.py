@@ -9,8 +9,8 @@ import torch
 from regard.config import ModelConfig
 from regard.config_io import override
 from regard.data.tokenizers import Tokenizers, Words
-from regard.models.build import build_empty, build_model
 from regard.presets import preset, presets
+from regard.task import build, build_empty
 
 NEEDED = "import numpy, numpy.random, safetensors.torch, sentencepiece, torch, torch.nn.utils.rnn"
 """What a translator is made of."""
@@ -53,7 +53,7 @@ def test_a_model_to_be_filled_is_like_one_with_weights_but_draws_none(name):
     before = torch.get_rng_state()
     empty = build_empty(config, 31, 31)
     assert torch.equal(torch.get_rng_state(), before), "something was drawn"
-    full = build_model(config, 31, 31)
+    full = build(config, 31, 31)
     shapes = [{key: tensor.shape for key, tensor in model.named_parameters()} for model in (empty, full)]
     assert shapes[0] == shapes[1]
     for (key, ours), (_, theirs) in zip(empty.named_buffers(), full.named_buffers(), strict=True):

@@ -184,6 +184,10 @@ class Task(ABC):
     ) -> tuple[Any, TrainingData]:
         """Build vocabulary and data caches in a model folder; a resumed run reuses those it built when it started."""
 
+    def rehearsal(self, model: Any, batch: Any, config: Config) -> tuple[Objective, Any]:
+        """Return the loss and the batch of a step that the plan times, from a batch of made-up text (`Batch`)."""
+        raise NotImplementedError
+
     def finish(self, folder: Path) -> None:  # noqa: B027 (most have nothing to add)
         """Add files to a trained model's folder that are computed from its training data."""
 

@@ -53,7 +53,7 @@ def test_every_number_of_a_small_corpus():
 
 def test_of_no_pairs_all_is_nothing():
     nothing = Side(0.0, 0, 0.0, 0, 0, 0, 0, 0.0, 0.0, False)
-    assert survey([]) == Survey(0, 0, 0.0, 0.0, 0.0, 0.0, 0, False, nothing, nothing)
+    assert survey([]) == Survey(0, 0, 0.0, 0.0, 0.0, 0.0, 0, False, 0, nothing, nothing)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from regard.config_io import override
 from regard.data.class_labels import Labels
 from regard.data.pictures import PictureQuestion
 from regard.data.question_vocabulary import QuestionVocabulary
-from regard.data.tokenizers import Tokenizers, Words
+from regard.data.tokenizers import Lines, Tokenizers, Words
+from regard.presets import preset
 from regard.presets.vision import visions
 
 pytest.importorskip("onnxruntime", reason="pip install 'regard[export]'")
@@ -20,6 +21,8 @@ pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "bag", "coat"))
+READ = Words([*(f"{word}{end}" for word in ("the", "red", "dress", "is", "old", "a", "cat") for end in ("", ".", "!"))])
+CLASSES = Tokenizers(READ, Lines(["very bad", "good", "so so"]))
 QUESTIONS = QuestionVocabulary.of(
     [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
 )
@@ -48,6 +51,11 @@ def vision(name: str, *changes: str) -> Config:
     return override(visions[name](), [f"model.{change}" for change in (*SMALL, *changes)])
 
 
+def text_classifier(name: str, *changes: str) -> Config:
+    tiny = ("embedding=7", "encoder.width=5", "attention.width=3", *changes)
+    return override(preset(name), [f"model.{change}" for change in tiny])
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory, make_folder):
     """A model folder for each kind, by its name."""
@@ -64,6 +72,8 @@ def folders(tmp_path_factory, make_folder):
         "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),
         "ask": (vision("anderson2017-small", "encoder.width=8", "questions.fusion=8", *PATCHES), QUESTIONS),
+        "classify-text": (text_classifier("zhou2016-small"), CLASSES),
+        "classify-documents": (text_classifier("yang2016-small", "attention.heads=2"), CLASSES),
         "detect": (vision("carion2020-small", "decoder.width=16", "decoder.layers=1", "image.layers=0"), LABELS),
     }
     return {name: make_folder(place / name, *parts) for name, parts in configs.items()}

@@ -16,6 +16,7 @@ from regard.decoding.translator import Translator
 from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.detection.predictor import DetectionPredictor
 from regard.tasks.image_classification.predictor import ImageClassPredictor
+from regard.tasks.text_classification.text_labeller import TextLabeller
 from regard.tasks.visual_questions.predictor import AnswerPredictor
 
 ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None; sys.path.insert(0, {0!r}); "
@@ -55,6 +56,22 @@ def test_a_translator_writes_the_same_text(name, folders, exports):
     greedy = Translator.load(folders[name]).translate(texts, beam=1)
     assert run(exports(name), stdin="\n".join(texts) + "\n") == [best.text for best in greedy]
     assert len({best.text for best in greedy}) > 3
+
+
+@pytest.mark.parametrize("name", ["classify-text", "classify-documents"])
+def test_a_text_classifier_finds_the_same_classes(name, folders, exports):
+    texts = [
+        "the red dress is old. a cat! the cat is red",
+        "",
+        "a cat",
+        "cat unheard of.",
+        "old. " * 40,
+        "a! cat. " * 5,
+    ]
+    found = TextLabeller.load(folders[name]).classify([text for text in texts if text])
+    lines = iter(f"{each.probability:.4f}\t{each.label}" for each in found)
+    assert run(exports(name), stdin="\n".join(texts) + "\n") == [next(lines) if text else "" for text in texts]
+    assert len({each.label for each in found}) > 1
 
 
 def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, exports, pictures):

@@ -10,7 +10,8 @@ from regard.config_io import override
 from regard.data.class_labels import Labels
 from regard.data.pictures import PictureQuestion
 from regard.data.question_vocabulary import QuestionVocabulary
-from regard.data.tokenizers import Tokenizers, Words
+from regard.data.tokenizers import Lines, Tokenizers, Words
+from regard.presets import preset
 from regard.presets.vision import visions
 from regard.serve.app import make_app
 from regard.serve.served_models import open_models
@@ -18,6 +19,7 @@ from regard.serve.served_models import open_models
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "<b>bag</b>", "coat"))
+READ = Words([*(f"{word}{end}" for word in ("the", "red", "dress", "is", "old", "a", "cat") for end in ("", ".", "!"))])
 QUESTIONS = QuestionVocabulary.of(
     [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
 )
@@ -36,6 +38,10 @@ def vision(name: str, *changes: str) -> Config:
     return replace(config, data=DataConfig(train=("scenes:10",)))
 
 
+def text_classifier(name: str) -> Config:
+    return override(preset(name), ["model.embedding=7", "model.encoder.width=5", "model.attention.width=3"])
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory, make_folder):
     """A model folder for each task, by the task's name."""
@@ -48,6 +54,11 @@ def folders(tmp_path_factory, make_folder):
         "classify": (vision("hu2017-se-small", "image.reduction=2"), LABELS),
         "answer": (vision("anderson2017-small"), QUESTIONS),
         "detect": (vision("carion2020-small", "decoder.width=16"), LABELS),
+        "classify-text": (
+            text_classifier("zhou2016-small"),
+            Tokenizers(READ, Lines(["very bad", "<b>"])),
+        ),
+        "classify-documents": (text_classifier("yang2016-small"), Tokenizers(READ, Lines(["very bad", "good"]))),
     }
     return {name: make_folder(place / name, *parts) for name, parts in configs.items()}
 

@@ -25,6 +25,8 @@ def test_models_are_listed_with_what_they_do(client, models):
         "classify": ("classify", "image", "/api/classify"),
         "answer": ("answer", "image", "/api/ask"),
         "detect": ("detect", "image", "/api/detect"),
+        "classify-text": ("classify-text", "text", "/api/classify-text"),
+        "classify-documents": ("classify-text", "text", "/api/classify-text"),
     }
     assert all(model["parameters"] > 0 for model in told.values())
     assert client.get("/health").json()["status"] == "ok"
@@ -46,7 +48,7 @@ def test_the_page_knows_every_task_and_the_documentation_every_route(client):
     script = client.get("/page.js").text
     told = client.get("/api/models").json()
     for model in told:
-        assert re.search(rf"^  {model['task']}: \{{", script, re.MULTILINE)
+        assert re.search(rf"""^  "?{model["task"]}"?: \{{""", script, re.MULTILINE)
     described = client.get("/openapi.json").json()["paths"]
     assert {model["path"] for model in told} | {"/api/models", "/health"} == {*described}
     for path in described.values():

@@ -25,6 +25,7 @@ SURVEY = Survey(
     copied_words=0.0,
     shortest=5,
     paired=True,
+    targets=15_000,
     source=SIDE,
     target=SIDE,
 )

@@ -16,12 +16,14 @@ from regard.data.survey import Side, Survey
 from regard.errors import ConfigError
 from regard.models.build import build_empty
 from regard.presets.base import preset, presets
-from regard.training.memory_estimate import of_batch, of_weights, vocabulary_of
+from regard.training.memory_estimate import classes_of, of_batch, of_weights, vocabulary_of
 from regard.training.plan_rules import (
     BASE,
     BESIDE,
+    CLASSIFIER,
     GOING_ON,
     LANGUAGE_MODEL,
+    OF_WRITING,
     RECURRENT,
     ROOM,
     TRANSFORMER,
@@ -80,6 +82,7 @@ SURVEYS = st.builds(
     copied_words=shares(),
     shortest=counts(1 << 24),
     paired=st.booleans(),
+    targets=counts(20_000),
     source=SIDES,
     target=SIDES,
 )
@@ -118,11 +121,16 @@ def is_refused(base, given_=()):
     return False
 
 
+LABELLED = {"pairs": 1000, "targets": 50, "source_characters": 16.0, "target_characters": 4.0, "target_words": 1.0}
+"""Texts with as many classes, and as few and short texts, as a classifier is planned for."""
+
+
 class TestLaws:
     @settings(max_examples=60, deadline=None)
     @given(survey=SURVEYS, device=DEVICES, set_=SET, valid=counts(10**6), memory=MEMORY)
     def test_any_corpus_gives_a_plan_that_can_be_followed(self, survey, device, set_, valid, memory):
-        named = preset(system(survey, device)[0])
+        writes = any(covers(OF_WRITING, one.partition("=")[0]) for one in set_)
+        named = preset(system(survey, device, writes)[0])
         assume(not is_refused(named, set_))
         plan = planned(survey, device, set_, valid, memory=memory)
         can_be_followed(plan.config)
@@ -160,7 +168,8 @@ class TestLaws:
     def test_what_is_chosen_fits_into_memory(self, survey, device, memory):
         plan = planned(survey, device, memory=memory * GIB)
         entries = vocabulary_of(plan.config.tokenizer, survey)
-        need = of_weights(plan.config.model, entries) + of_batch(plan.config, entries, device)
+        written = classes_of(plan.config.model, survey)
+        need = of_weights(plan.config.model, entries, written) + of_batch(plan.config, entries, device)
         assert need <= ROOM * memory * GIB
         free = planned(survey, device)
         tokens, before = (one.config.training.batch_tokens * one.config.training.accumulate for one in (plan, free))
@@ -193,6 +202,12 @@ class TestRules:
             (made_up(pairs=10_000), "cuda", TRANSFORMER),
             (made_up(pairs=1_000_000), "cuda", BASE),
             (made_up(pairs=1_000_000), "cpu", RECURRENT),
+            (made_up(**LABELLED), "cpu", CLASSIFIER),
+            (made_up(**LABELLED), "cuda", CLASSIFIER),
+            (made_up(**{**LABELLED, "pairs": 999}), "cpu", RECURRENT),
+            (made_up(**{**LABELLED, "targets": 51}), "cpu", RECURRENT),
+            (made_up(**{**LABELLED, "targets": 1}), "cpu", RECURRENT),
+            (made_up(**{**LABELLED, "source_characters": 15.9}), "cpu", RECURRENT),
         ],
     )
     def test_system(self, survey, device, name):
@@ -287,6 +302,17 @@ class TestRules:
     )
     def test_deciding(self, changes, metric):
         assert planned(made_up(**changes)).config.training.metric == metric
+
+    def test_a_classifier_keeps_the_settings_of_its_preset(self):
+        plan = planned(made_up(**LABELLED))
+        assert plan.choices == [
+            Choice("preset", CLASSIFIER, "50 different targets, each repeated: they are classes of the texts"),
+            Choice("data.max_length", 128, "no text is longer"),
+        ]
+
+    @pytest.mark.parametrize("one", ["model.dropout=0.1", "decoding.beam=2", "training.metric=chrf"])
+    def test_who_sets_something_of_a_model_that_writes_gets_one(self, one):
+        assert planned(made_up(**LABELLED), "cpu", [one]).config.preset == RECURRENT
 
     def test_search(self):
         reasons = [planned(made_up(**changes)).choices[-1].reason for changes in ({}, STRINGS)]

@@ -1,4 +1,4 @@
-"""Texts as documents: padded rows of tokens, cut into sentences where the model reads sentence by sentence."""
+"""Texts as documents: padded rows of tokens, split into sentences where the model reads sentence by sentence."""
 
 from typing import Any, Final, NamedTuple
 
@@ -11,9 +11,9 @@ from regard.data.tokenizers.base import Tokenizer, is_mark
 from regard.models.text_classifier import Documents
 
 ALWAYS: Final = "。！？｡؟۔।॥\n"
-"""Characters that end a sentence wherever they stand."""
+"""Characters that end a sentence, whatever follows."""
 BEFORE_SPACE: Final = ".!?…"
-"""Characters that end one before white space: a full stop stands within 3.14, too."""
+"""Characters that end one before a new word: a full stop stands within 3.14, too."""
 CLOSING: Final = "\"'”’»」』）)]}"
 """Characters that may follow them within the sentence."""
 
@@ -22,58 +22,73 @@ class SentenceEnds(NamedTuple):
     """Which tokens of a vocabulary may end a sentence."""
 
     always: NDArray[np.bool_]
-    """Whether a sentence ends after the token, unless what follows is a further mark of this kind."""
+    """The token ends with a character of `ALWAYS`, perhaps with closing ones after it."""
     before_space: NDArray[np.bool_]
-    """Whether one ends there if a new word follows: a full stop stands within 3.14, too."""
+    """The same with one of `BEFORE_SPACE`."""
+    closing: NDArray[np.bool_]
+    """The token is made of closing characters alone."""
     opens: NDArray[np.bool_]
-    """Whether a token begins a new word."""
+    """The token begins a new word."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "SentenceEnds":
-        """Read off a vocabulary which of its tokens these are."""
+        """Find these tokens in a vocabulary."""
         surfaces = ["" if is_mark(token) else tokenizer.surfaces([token])[0] for token in range(tokenizer.size)]
         shown = ["" if is_mark(token) else tokenizer.pieces([token])[0] for token in range(tokenizer.size)]
         bare = [surface.rstrip(CLOSING) for surface in surfaces]
+        opens = [text[:1].isspace() or piece[:1] == "▁" for text, piece in zip(surfaces, shown, strict=True)]
         return cls(
             np.array([text.endswith(tuple(ALWAYS)) for text in bare]),
             np.array([text.endswith(tuple(BEFORE_SPACE)) for text in bare]),
-            np.array([text[:1].isspace() or piece[:1] == "▁" for text, piece in zip(surfaces, shown, strict=True)]),
+            np.array([bool(text) and not rest for text, rest in zip(surfaces, bare, strict=True)]) & ~np.array(opens),
+            np.array(opens),
         )
 
     def after(self, tokens: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell after which tokens of padded texts B×S a sentence ends; it always does at the end of a text."""
-        following = np.pad(tokens[:, 1:], ((0, 0), (0, 1)))
-        more = np.pad(mask[:, 1:], ((0, 0), (0, 1)))
-        may = self.always[following] | self.before_space[following]
-        ends = (self.always[tokens] & ~may) | (self.before_space[tokens] & self.opens[following])
-        return np.asarray((ends | ~more) & mask, np.bool_)
+        """Mark the tokens of padded texts B×S after which a sentence ends; the last token of a text always does.
+
+        The end mark never stands alone: it belongs to the last sentence.
+        """
+        closing = self.closing[tokens]
+        always, ended = self.always[tokens], self.always[tokens] | self.before_space[tokens]
+        following, more = (np.pad(part[:, 1:], ((0, 0), (0, 1))) for part in (tokens, mask))
+        goes_on = (self.always | self.before_space | self.closing)[following]
+        always, ended = _carried(always, closing), _carried(ended, closing)
+        final = (always & ~goes_on) | (ended & self.opens[following])
+        return np.asarray(((final & (following != EOS)) | ~more) & mask, np.bool_)
+
+
+def _carried(ended: NDArray[np.bool_], closing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Let closing tokens end a sentence where the token before them does."""
+    while True:
+        carried = ended.copy()
+        carried[:, 1:] |= closing[:, 1:] & ended[:, :-1]
+        if (carried == ended).all():
+            return ended
+        ended = carried
 
 
 def as_documents(tokens: NDArray[Any], mask: NDArray[np.bool_], ends: SentenceEnds | None) -> Documents:
-    """Cut padded texts B×S into sentences; without `ends` each text is one.
+    """Split padded texts B×S into sentences; without `ends` each text is one."""
+    return split_after(tokens, mask, None if ends is None else ends.after(tokens, mask))
 
-    The end mark never stands alone: it belongs to the last sentence.
-    """
+
+def split_after(tokens: NDArray[Any], mask: NDArray[np.bool_], final: NDArray[np.bool_] | None) -> Documents:
+    """Split padded texts B×S after the tokens that are `final`, as the last of each text must be."""
     batch = len(mask)
-    if ends is None:
-        one = np.arange(batch)[:, None]
-        lengths = mask.sum(axis=1)
-        return _tensors(tokens, mask, one, np.ones((batch, 1), np.bool_), lengths, np.ones(batch, np.int64))
-    final = ends.after(tokens, mask)
-    final[:, :-1] &= ~((tokens[:, 1:] == EOS) & mask[:, 1:])
-    flat, real = tokens[mask], final[mask]
-    number = np.concatenate(([0], np.cumsum(real)[:-1])) if len(real) else np.zeros(0, np.int64)
-    lengths = np.bincount(number) if len(number) else np.zeros(0, np.int64)
-    starts = np.cumsum(lengths) - lengths
-    width = int(lengths.max(initial=1))
-    rows = np.zeros((len(lengths), width), tokens.dtype)
-    rows[number, np.arange(len(flat)) - starts[number]] = flat
+    if final is None:
+        one, each = np.arange(batch)[:, None], np.ones((batch, 1), np.bool_)
+        return _tensors(tokens, mask, one, each, mask.sum(axis=1), np.ones(batch, np.int64))
+    flat, last = tokens[mask], final[mask]
+    number: NDArray[Any] = np.cumsum(last) - last  # of the sentence, among those of all texts
+    lengths = np.bincount(number)
+    rows = np.zeros((len(lengths), int(lengths.max())), tokens.dtype)
+    rows[number, np.arange(len(flat)) - (np.cumsum(lengths) - lengths)[number]] = flat
     counts = final.sum(axis=1)
-    places = np.arange(int(counts.max(initial=1)))
+    places = np.arange(int(counts.max()))
     there = places < counts[:, None]
-    first = np.cumsum(counts) - counts
-    sentences = np.where(there, first[:, None] + places, 0)
-    return _tensors(rows, np.arange(width) < lengths[:, None], sentences, there, lengths, counts)
+    sentences = np.where(there, (np.cumsum(counts) - counts)[:, None] + places, 0)
+    return _tensors(rows, np.arange(rows.shape[1]) < lengths[:, None], sentences, there, lengths, counts)
 
 
 def _tensors(*parts: NDArray[Any]) -> Documents:

@@ -71,6 +71,8 @@ class Survey:
     """Characters of the shortest pair, on its longer side."""
     paired: bool
     """Whether there are sources at all."""
+    targets: int
+    """Different targets (in the part that is looked at closely)."""
     source: Side
     target: Side
 
@@ -106,6 +108,7 @@ def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
         copied_words=_mean([_copied_words(pair) for pair in compared]),
         shortest=shortest or 0,
         paired=paired,
+        targets=len({pair.target for pair in kept}),
         source=_side([pair.source for pair in kept], longest[0], most_words[0]),
         target=_side([pair.target for pair in kept], longest[1], most_words[1]),
     )

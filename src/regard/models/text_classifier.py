@@ -102,7 +102,7 @@ class AttentivePooling(nn.Module):
         encoded = self.encoder(embedded, mask, lengths)
         if self.attention is None or self.query is None:
             return Pooled(encoded.summary[:, self.encoder.summary.layers - 1], None)
-        query = self.query.expand(len(mask), 1, -1)
+        query = self.query.expand(mask.shape[0], 1, -1)
         attended = self.attention(query, self.attention.remember(encoded.states, encoded.mask))
         return Pooled(attended.context[:, 0], attended.weights[:, 0])
 

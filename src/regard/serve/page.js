@@ -2,13 +2,20 @@
 const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)} %`;
 const score = (value) => (value === undefined ? "" : value.toFixed(2).replace("-", "−"));
 const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: each.text, note: score(each.score), view: each.view}));
+const several = (model) => ({n_best: Math.min(3, model.beam), candidates: 5});
 
 const TASKS = {
-  translate: {verb: "Translate", shows: (answer) => written(answer.translations[0])},
-  continue: {verb: "Continue", shows: (answer) => written(answer.translations[0])},
-  caption: {shows: written, asks: (model) => ({n_best: Math.min(3, model.beam), candidates: 5})},
+  translate: {verb: "Translate", shows: (answer) => written(answer.translations[0]), asks: several},
+  continue: {verb: "Continue", shows: (answer) => written(answer.translations[0]), asks: several},
+  caption: {shows: written, asks: several},
   classify: {
     shows: (answer) => answer.classes.map((each) => ({text: each.label, note: percent(each.probability), share: each.probability})),
+    asks: () => ({top: 5}),
+  },
+  "classify-text": {
+    verb: "Classify",
+    shows: (answer) => answer.texts[0].classes.map((each) => ({text: each.label, note: percent(each.probability), share: each.probability})),
+    view: (answer) => answer.texts[0].view,
     asks: () => ({top: 5}),
   },
   answer: {
@@ -36,7 +43,8 @@ async function ask(path, options) {
     const answer = await fetch(path, {method: "POST", signal: own.signal, ...options});
     const told = await answer.json().catch(() => ({error: `The server answered ${answer.status}.`}));
     if (!answer.ok) throw new Error(told.error);
-    show(TASKS[page.model.task].shows(told), told.view);
+    const task = TASKS[page.model.task];
+    show(task.shows(told), task.view ? task.view(told) : told.view);
   } catch (error) {
     if (error.name === "AbortError") return;
     clear(error instanceof TypeError ? "The server cannot be reached. Is it still running?" : error.message);
@@ -50,8 +58,8 @@ async function ask(path, options) {
 
 function askText() {
   const given = page.find("#given").value, model = page.model;
-  if (model.task === "translate" && !given.trim()) { clear("Type a text to translate."); return; }
-  const wanted = {texts: [given], model: model.name, n_best: Math.min(3, model.beam), candidates: 5, view: true};
+  if (model.task !== "continue" && !given.trim()) { clear(`Type a text to ${TASKS[model.task].verb.toLowerCase()}.`); return; }
+  const wanted = {texts: [given], model: model.name, view: true, ...TASKS[model.task].asks(model)};
   if (model.tags.length) wanted.to = page.find(".to select").value;
   ask(model.path.slice(1), {headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
 }

@@ -13,10 +13,9 @@ from regard.data.batching import Batch
 from regard.data.special_tokens import BOS, MARKS
 from regard.decoding.model_loading import find_device
 from regard.shapes import Tensor
-from regard.task import build
+from regard.task import Objective, build, task_of
 from regard.training.cuda_graphs import RecordedSteps, Steps
-from regard.training.memory_estimate import KEPT, available, vocabulary_of
-from regard.training.objective import SequenceObjective
+from regard.training.memory_estimate import KEPT, available, classes_of, vocabulary_of
 from regard.training.plan_rules import Plan, tokens_of
 from regard.training.setting_checks import fastest
 from regard.training.trainer import records_steps
@@ -54,10 +53,10 @@ def estimate(plan: Plan) -> Estimate:
 
 def _estimate(plan: Plan, device: torch.device) -> Estimate:
     config, size = plan.config, vocabulary_of(plan.config.tokenizer, plan.survey)
-    model = build(config.model, size, size).to(device)
+    model = build(config.model, size, classes_of(config.model, plan.survey) or size).to(device)
     model.train()
-    steps = _steps(model, config, device)
-    batch = _batch(plan, size)
+    objective, batch = task_of(config.model).rehearsal(model, _batch(plan, size), config)
+    steps = _steps(objective, config, device)
     memory = _measured(lambda: steps(batch, batch.count), device)
     began, times = time.perf_counter(), TIMED
     for _ in range(times):
@@ -83,8 +82,7 @@ def planned_steps(plan: Plan) -> int:
     return min(settings.steps, of_epochs) if settings.steps else of_epochs
 
 
-def _steps(model: Any, config: Config, device: torch.device) -> Steps:
-    objective = SequenceObjective(model, config.training)
+def _steps(objective: Objective, config: Config, device: torch.device) -> Steps:
     precision = fastest(device) if config.training.precision == "auto" else config.training.precision
 
     def autocast() -> AbstractContextManager[Any]:

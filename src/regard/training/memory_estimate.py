@@ -24,15 +24,22 @@ CHUNK: Final = {"cpu": 1 << 22, "cuda": 1 << 28}
 _LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def of_weights(model: ModelConfig, vocabulary: int) -> int:
-    """Return the bytes of the weights, their gradient and the optimizer's averages. Nothing is built."""
+def of_weights(model: ModelConfig, vocabulary: int, written: int | None = None) -> int:
+    """Return the bytes of the weights, their gradient and the optimizer's averages. Nothing is built.
+
+    `written` is how many entries there are to write or choose from, where that is not the vocabulary.
+    """
     with torch.device("meta"):
-        return KEPT * sum(weight.numel() for weight in build_empty(model, vocabulary, vocabulary).parameters())
+        return KEPT * sum(
+            weight.numel() for weight in build_empty(model, vocabulary, written or vocabulary).parameters()
+        )
 
 
 def of_batch(config: Config, vocabulary: int, device: str) -> int:
     """Reckon the bytes that a batch keeps for its gradient: each side is full, of texts as long as there may be."""
     model, longest = config.model, config.data.max_length + 1
+    if model.task == "classify":
+        return round(1.2 * FLOAT * max(config.training.batch_tokens, longest) * (_read(model) + _pooled(model)))
     tokens = max(config.training.batch_tokens, longest) * (2 if config.training.r_drop > 0 else 1)
     logits = 4 * tokens * vocabulary if model.copy else 2 * min(tokens * vocabulary, CHUNK[device])
     floats = tokens * (_read(model) + _written(model) + longest * _looked(model)) + logits
@@ -57,6 +64,11 @@ def _written(model: ModelConfig) -> int:
     return 4 * model.embedding + 4 * decoder.readout_width + decoder.layers * 20 * decoder.width
 
 
+def _pooled(model: ModelConfig) -> int:
+    """Return the numbers that are kept of a token where one query attends to a text."""
+    return 0 if model.attention is None else 3 * model.attention.heads + 2 * model.attention.width
+
+
 def _looked(model: ModelConfig) -> int:
     """Return the numbers that are kept for each place that a token looks at; fused attention keeps none."""
     attention, transformer = model.attention, model.decoder.kind == TRANSFORMER
@@ -75,6 +87,11 @@ def vocabulary_of(settings: TokenizerConfig, survey: Survey) -> int:
     if found is None or survey.pairs > SAMPLE:  # more of them may be in what was not looked at
         return settings.vocabulary
     return min(settings.vocabulary, found + len(MARKS) + 1)
+
+
+def classes_of(model: ModelConfig, survey: Survey) -> int | None:
+    """Return how many classes a classifier has; None for a model that writes."""
+    return max(survey.targets, 2) if model.task == "classify" else None
 
 
 def available(device: torch.device) -> int:

@@ -13,17 +13,23 @@ from typing import Any, Final, NamedTuple
 
 from regard.config import Config, TrainingConfig
 from regard.config_io import assign
-from regard.data.survey import Side, Survey
+from regard.data.survey import SAMPLE, Side, Survey
 from regard.presets.base import preset
-from regard.training.memory_estimate import of_batch, of_weights, vocabulary_of
+from regard.training.memory_estimate import classes_of, of_batch, of_weights, vocabulary_of
 
 CPU: Final = "cpu"
 RECURRENT, TRANSFORMER, BASE = "bahdanau2014-conditional-small", "transformer2017-tiny", "transformer2017"
-LANGUAGE_MODEL = "gpt-small"
+LANGUAGE_MODEL, CLASSIFIER = "gpt-small", "zhou2016-small"
 STRINGS: Final = 0.85
 """A corpus is one of strings if so many of its targets have at most one word that is not frequent."""
 COPIED: Final = 0.8
 """Targets copy their sources if so many of their characters stand there in the same order."""
+MOST_CLASSES: Final = 50
+"""Different targets that may be the names of classes."""
+OF_A_CLASS: Final = 20
+"""Texts that each of them has on average, at least."""
+SHORTER: Final = 4
+"""How many times as long as its class a text is on average, at least, in characters."""
 LONGEST: Final = 1024
 """Tokens of a text: longer ones are left out unless data.max_length is set."""
 ROOM: Final = 0.5
@@ -36,6 +42,8 @@ MANY_STRINGS: Final = 50_000
 """Pairs of strings that a Transformer is taken for."""
 MANY: Final = 1_000_000
 """Pairs that bear a Transformer of the usual size."""
+OF_WRITING: Final = ("model", "decoding", "data.tagged", "training.metric", "tokenizer.target_kind")
+"""Settings that somebody has a certain model in mind for: classes are then not chosen instead."""
 BESIDE: Final = (
     *("tokenizer.kind", "tokenizer.joint", "tokenizer.vocabulary", "data.max_length", "training.metric"),
     *("training.steps", "training.epochs", "training.validate_every", "training.patience"),
@@ -101,7 +109,12 @@ class Plan:
     @property
     def strings(self) -> bool:
         """Whether the targets are words, forms or commands, and not sentences."""
-        return self.survey.paired and of_strings(self.survey)
+        return self.survey.paired and of_strings(self.survey) and not self.classifies
+
+    @property
+    def classifies(self) -> bool:
+        """Whether texts are classified, and nothing is written."""
+        return self.config.model.task == "classify"
 
     @property
     def closed(self) -> bool:
@@ -134,9 +147,11 @@ def make_plan(
     Without a `base` (a preset that was asked for, or the settings of a model to start from) the plan chooses the system
     too; with one, little more than what depends on the corpus alone.
     """
-    name, reason = system(survey, device)
+    names = frozenset(given)
+    writes = any(covers(OF_WRITING, name) for name in names)
+    name, reason = system(survey, device, writes)
     config = changes(preset(name) if base is None else base)
-    plan = Plan(config, survey, device, valid, frozenset(given), memory, based=base is not None)
+    plan = Plan(config, survey, device, valid, names, memory, based=base is not None)
     if base is None:
         plan.choices.append(Choice("preset", name, reason))
     for rule in (tokenizer, lengths, network, optimisation, fitting, budget, deciding, search):
@@ -164,6 +179,16 @@ def is_closed(survey: Survey) -> bool:
     return all(side.types == side.frequent and side.words >= 2 for side in (survey.source, survey.target))
 
 
+def has_classes(survey: Survey) -> bool:
+    """Say whether the targets look like the names of classes: few, each with many texts that are much longer."""
+    return (
+        survey.paired
+        and 2 <= survey.targets <= MOST_CLASSES
+        and min(survey.pairs, SAMPLE) >= OF_A_CLASS * survey.targets
+        and survey.source.characters >= SHORTER * survey.target.characters
+    )
+
+
 def tokens_of(side: Side, kind: str) -> float:
     """Estimate the tokens of a text."""
     if kind in ("characters", "words", "spelled"):
@@ -174,8 +199,8 @@ def tokens_of(side: Side, kind: str) -> float:
 # -- the rules ------------------------------------------------------------------------------------------------------
 
 
-def system(survey: Survey, device: str) -> tuple[str, str]:
-    """Choose the preset to start from.
+def system(survey: Survey, device: str, writes: bool = False) -> tuple[str, str]:
+    """Choose the preset to start from; if it `writes`, not one that classifies.
 
     Recurrent models by this plan (4,000 steps, one CPU core) and Transformers (4,000 to 6,000 steps, on an H200):
     German inflection 91.4 and 91.4, Finnish 95.0 and 94.8, Turkish 97.8 and 97.8, French 91.8 and 89.8;
@@ -184,6 +209,8 @@ def system(survey: Survey, device: str) -> tuple[str, str]:
     """
     if not survey.paired:
         return LANGUAGE_MODEL, "one text a line and nothing to read: a language model"
+    if has_classes(survey) and not writes:
+        return CLASSIFIER, f"{survey.targets:,} different targets, each repeated: they are classes of the texts"
     if of_strings(survey) and is_closed(survey):
         return RECURRENT, "both sides are made of few words: recurrent decoders are better at new combinations of them"
     if device == CPU:
@@ -209,6 +236,8 @@ def tokenizer(plan: Plan) -> None:
     sentences, 8,000 joint subwords of 50,000 pairs and 10,000 of Multi30k's 29,000 are what the best recipes have.
     """
     survey, size = plan.survey, plan.config.tokenizer.vocabulary
+    if plan.classifies:
+        return
     if plan.strings:
         share = f"{survey.target.spelled:.0%}"
         plan.choose(
@@ -270,6 +299,8 @@ def network(plan: Plan) -> None:
     with dropout of 0.3, 63 to 89 with 0.5. Wider recurrent ones are worse on German: 88.5.
     """
     model = plan.config.model
+    if plan.classifies:
+        return
     read = model.decoder.width if plan.transformer or model.decoder.readout == "none" else model.decoder.readout_width
     if model.tie != "none" and read != model.embedding:
         plan.choose(f"embeddings of {model.embedding} units do not fit an output layer of {read}", model__tie="none")
@@ -314,6 +345,8 @@ def optimisation(plan: Plan) -> None:
 
     English–Japanese: R-Drop brings a Transformer 0.7 BLEU (40.8, 41.4), and takes up to twice the time a step.
     """
+    if plan.classifies:
+        return
     most = (6000 if plan.strings and plan.tokens < 500_000 else 8000) if plan.transformer else 2000
     if plan.survey.pairs >= MANY and plan.transformer:
         most = 25_000
@@ -341,7 +374,8 @@ def fitting(plan: Plan) -> None:
     """Make batches smaller, and then texts shorter, until a step fits into half of the memory."""
     settings, longest = plan.config.training, plan.config.data.max_length
     size, length, entries = settings.batch_tokens, longest, vocabulary_of(plan.config.tokenizer, plan.survey)
-    weights = of_weights(plan.config.model, entries) if plan.memory else 0
+    written = classes_of(plan.config.model, plan.survey)
+    weights = of_weights(plan.config.model, entries, written) if plan.memory else 0
     free = {name: plan.is_open(name) for name in ("training.batch_tokens", "data.max_length")}
 
     def need() -> int:
@@ -373,6 +407,8 @@ def budget(plan: Plan) -> None:
     on 50,000 sentences. "Turn left" was 75 after 3,000 steps and 99.8 after 4,000 (other seeds).
     """
     settings = plan.config.training
+    if plan.classifies and not plan.config.started_from:
+        return
     given = any(covers(plan.given, f"training.{name}") for name in ("epochs", "steps"))
     own = plan.based and not plan.config.started_from and (settings.steps or not plan.strings)
     if own or (given and plan.based):
@@ -431,6 +467,8 @@ def _batches(plan: Plan) -> float:
 
 def deciding(plan: Plan) -> None:
     """Choose the metric that tells which model is best: BLEU of one-word targets is 0 at every step."""
+    if plan.classifies:
+        return
     if not plan.survey.paired or plan.config.model.encoder.kind == "none":
         plan.choose("a language model has no translations to score", training__metric="loss")
     elif plan.strings:
@@ -443,7 +481,7 @@ def deciding(plan: Plan) -> None:
 
 def search(plan: Plan) -> None:
     """Choose how the model is searched: a beam of 5 gains 1.3 to 1.8 BLEU on sentences, up to 0.3 points on strings."""
-    if not plan.survey.paired:
+    if plan.classifies or not plan.survey.paired:
         return  # what is best to continue a text with is not what is most probable
     gain = "a little on strings" if plan.strings else "1 to 2 BLEU on sentences"
     plan.choose(f"gains {gain} over greedy search", decoding__beam=5, decoding__length_penalty=1.0)

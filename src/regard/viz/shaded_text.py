@@ -1,4 +1,4 @@
-"""A text with its words shaded by their attention weights: in a terminal, and as SVG.
+"""A text with its words shaded by their attention weights: in a terminal, as SVG and as HTML.
 
 Subwords are merged to words, whose weights add up. What is written without spaces is shaded token by token.
 """
@@ -59,7 +59,7 @@ def shaded_svg(trace: AttentionTrace, *, title: str = "", sentences: Sequence[Se
     ramp = colour_scale.colours(256)
     drawn, top = [], _LINE
     if title:
-        drawn.append(f'<text x="8" y="{top}" font-weight="bold">{escape(visible(title))}</text>')
+        drawn.append(f'<text x="8" y="{top}" font-weight="bold">{escape(" ".join(map(visible, title.split())))}</text>')
         top += int(1.4 * _LINE)
     for part, share in zip(_parts(trace, sentences), _shares(sentences), strict=True):
         left = 0 if share is None else _MARGIN
@@ -82,15 +82,45 @@ def shaded_svg(trace: AttentionTrace, *, title: str = "", sentences: Sequence[Se
     )
 
 
+def shaded_html(trace: AttentionTrace, *, sentences: Sequence[Sentence] = ()) -> str:
+    """Write the same as part of a page: pointing at a word tells its weight."""
+    parts = _parts(trace, sentences)
+    strongest = max((unit.weight for part in parts for unit in part), default=0.0)
+    ramp = colour_scale.colours(256)
+    lines = []
+    for part, share in zip(parts, _shares(sentences), strict=True):
+        margin = "" if share is None else f'<b style="{_style(share, ramp)}">{share:.0%}</b> '
+        words = "".join(
+            (" " if unit.spaced and number else "")
+            + f'<span style="{_style(unit.weight / strongest if strongest else 0.0, ramp)}" title="{unit.weight:.1%}"'
+            + (' class="mark"' if unit.special else "")
+            + f">{escape(unit.text)}</span>"
+            for number, unit in enumerate(part)
+        )
+        lines.append(f'<p dir="auto">{margin}{words}</p>')
+    return f'<section class="shaded">\n{"".join(line + chr(10) for line in lines)}</section>'
+
+
+def _style(level: float, ramp: NDArray[np.float64]) -> str:
+    fill, ink = _colours(level, ramp)
+    return f"background:{fill};color:{ink};border-radius:3px;padding:1px 2px"
+
+
+def _colours(level: float, ramp: NDArray[np.float64]) -> tuple[str, str]:
+    """Return the colours of the ground and of the letters."""
+    red, green, blue = (round(255 * float(part)) for part in ramp[min(int(level * 255), 255)])
+    return f"rgb({red},{green},{blue})", "#111" if 299 * red + 587 * green + 114 * blue > 128_000 else "#fff"
+
+
 def _box(at: int, top: int, wide: int, text: str, level: float, ramp: NDArray[np.float64], faint: bool = False) -> str:
     """Draw a text of so many cells over its shade."""
-    red, green, blue = (round(255 * float(part)) for part in ramp[min(int(level * 255), 255)])
-    ink = "#fff" if level > 0.55 else ("#888" if faint else "#111")
+    fill, ink = _colours(level, ramp)
+    opacity = ' opacity="0.6"' if faint else ""
     x, across = 8 + at * _CELL, wide * _CELL
     return (
         f'<rect x="{x - 1.5:.1f}" y="{top - 17}" width="{across + 3:.1f}" height="22" rx="3" '
-        f'fill="rgb({red},{green},{blue})"/><text x="{x:.1f}" y="{top}" textLength="{across:.1f}" '
-        f'lengthAdjust="spacingAndGlyphs" fill="{ink}">{escape(text)}</text>'
+        f'fill="{fill}"/><text x="{x:.1f}" y="{top}" textLength="{across:.1f}" '
+        f'lengthAdjust="spacingAndGlyphs" fill="{ink}"{opacity}>{escape(text)}</text>'
     )
 
 
@@ -153,7 +183,8 @@ def _row(row: Sequence[_Unit], margin: str, strongest: float, color: bool) -> li
         level = int(unit.weight / strongest * (count - 1) + 0.5) if strongest else 0
         text += between + (_coloured(unit, level) if color else isolate(unit.text))
         shades += between + colour_scale.SHADES[min(level, len(colour_scale.SHADES) - 1)] * cells(unit.text)
-    return [text] if color else [text, shades.replace(margin, " " * len(margin), 1)]
+    shades = " " * len(margin) + shades.removeprefix(margin)
+    return [text] if color or not shades.strip() else [text, shades]
 
 
 def _coloured(unit: _Unit, level: int) -> str:

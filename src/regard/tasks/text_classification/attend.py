@@ -6,7 +6,8 @@ from regard.cli.attention_output import AttendRequest, check_files, tell_written
 from regard.errors import ConfigError, ModelError
 from regard.tasks.text_classification.text_labeller import TextLabeller
 from regard.viz.picture_files import write_output
-from regard.viz.shaded_text import shaded_lines, shaded_svg
+from regard.viz.shaded_text import shaded_html, shaded_lines, shaded_svg
+from regard.viz.word_stepper import page
 
 FORMS = (".svg", ".html", ".json")
 
@@ -22,9 +23,12 @@ def attend(folder: Path, asked: AttendRequest) -> None:
     if not trace.weights.shape[0]:
         raise ModelError(f"{folder} has no attention (model.attention is none), so there is nothing to show.")
     for path in asked.out:
+        title = f"{found.label} {found.probability:.0%}"
         if path.suffix.lower() == ".svg":
-            title = f"{found.label} {found.probability:.0%}"
             write_output(path, shaded_svg(trace, title=title, sentences=found.sentences).encode())
+        elif path.suffix.lower() == ".html":
+            part = shaded_html(trace, sentences=found.sentences)
+            write_output(path, page(part, "trace_page", found.label, title).encode(errors="backslashreplace"))
         else:
             trace.save(path, quiet=True)
     for guess in found.guesses:

@@ -20,7 +20,7 @@ def evaluate_texts(labeller: TextLabeller, pairs: Sequence[Pair], name: str) -> 
     if not pairs:
         raise DataError(f"{name} has no texts, so there is nothing to evaluate.")
     classes = labeller.classes
-    check_known(pairs, classes, name)
+    check_known(pairs, classes, name, "the model")
     numbers = {label: number for number, label in enumerate(classes)}
     right = np.array([numbers[" ".join(pair.target.split())] for pair in pairs])
     log_probs = labeller.log_probs([pair.source for pair in pairs])

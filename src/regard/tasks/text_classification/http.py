@@ -13,7 +13,7 @@ from regard.serve.http_errors import SAID
 from regard.serve.request_limits import Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
 from regard.tasks.text_classification.text_labeller import Labelled
-from regard.viz.trace_page import text_part
+from regard.viz.shaded_text import shaded_html
 
 
 class WantedClasses(BaseModel):
@@ -25,7 +25,7 @@ class WantedClasses(BaseModel):
     model: str | None = Field(None, description="A name of /api/models; the first that classifies texts, unless given.")
     top: int = Field(3, ge=1, le=1_000, description="How many classes.")
     attention: bool = Field(False, description="Return the attention weights: a trace as `regard attend` writes it.")
-    view: bool = Field(False, description="Also return the trace as HTML for the page.")
+    view: bool = Field(False, description="Also return the text with its words shaded, as HTML.")
 
 
 class TextClass(BaseModel):
@@ -80,5 +80,5 @@ def _as_answer(found: Labelled, attention: bool, view: bool) -> ClassesOfText:
         classes=[TextClass(label=guess.label, probability=guess.probability) for guess in found.guesses],
         sentences=[sentence.weight for sentence in found.sentences] or None,
         attention=found.attention.to_json() if attention else None,
-        view=text_part(found.attention) if view else None,
+        view=shaded_html(found.attention, sentences=found.sentences) if view else None,
     )

@@ -1,5 +1,6 @@
 """Classify standard input line by line: `python run.py < texts.txt`."""
 
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -36,17 +37,19 @@ def main() -> None:
 
 
 def cut(ids: Sequence[int], ends: Mapping[str, set[int]]) -> list[list[int]]:
-    """Cut a text's tokens into sentences; the end mark stays with the last."""
+    """Split a text's tokens into sentences; the end mark stays with the last."""
     sentences: list[list[int]] = [[]]
-    for place, token in enumerate(ids):
+    goes_on = ends["always"] | ends["before_space"] | ends["closing"]
+    always = ended = False
+    for token, following in itertools.pairwise(ids):
+        closing = token in ends["closing"]
+        always = token in ends["always"] or (closing and always)
+        ended = token in ends["always"] or token in ends["before_space"] or (closing and ended)
         sentences[-1].append(token)
-        following = ids[place + 1 : place + 2]
-        if not following or place + 2 == len(ids):
-            continue
-        (after,) = following
-        final = token in ends["always"] and after not in ends["always"] and after not in ends["before_space"]
-        if final or (token in ends["before_space"] and after in ends["opens"]):
+        final = (always and following not in goes_on) or (ended and following in ends["opens"])
+        if final and following != ids[-1]:
             sentences.append([])
+    sentences[-1].append(ids[-1])
     return sentences
 
 

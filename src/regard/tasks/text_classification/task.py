@@ -12,7 +12,7 @@ from regard.data.pictures import are_pictures
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
-from regard.task import EvaluationRequest, Say, Task, TrainingData
+from regard.task import EvaluationRequest, Objective, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 
@@ -88,6 +88,12 @@ class TextClassification(Task):
         from regard.tasks.text_classification.training import open_data
 
         return open_data(config, folder, sources, say)
+
+    def rehearsal(self, model: Any, batch: Any, config: Config) -> tuple[Objective, Any]:
+        """Return the loss of classes, and a batch of texts of one class, in sentences of usual length."""
+        from regard.tasks.text_classification.training import TextClassObjective, made_up
+
+        return TextClassObjective(model, config.training), made_up(batch, model.hierarchical)
 
     def try_it(self, config: Config, folder: Path) -> str:
         """Return the command that classifies a text and shades its words by their attention."""

@@ -1,6 +1,6 @@
 """What a text classifier learns from and is scored on: a corpus whose targets are the names of classes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from regard.config import Config, TrainingConfig
 from regard.data.batching import Batch, BatchOrder, make_batch
-from regard.data.documents import SentenceEnds, as_documents
+from regard.data.documents import SentenceEnds, as_documents, split_after
 from regard.data.pair import Pair
+from regard.data.region_features import counted
 from regard.data.special_tokens import MARKS, UNK
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers
@@ -23,6 +24,9 @@ from regard.models.text_classifier import Documents, TextClassifier
 from regard.shapes import Int, Tensor
 from regard.task import BatchLoss, Rows, Say, TrainingData
 from regard.tasks.text_sources import Sources, TextData
+
+SENTENCE = 25
+"""Tokens of a sentence, for the time that a step takes."""
 
 
 class TextBatch(NamedTuple):
@@ -94,16 +98,19 @@ def open_data(config: Config, folder: Path, sources: Sources, say: Say) -> tuple
     texts = TextData(config, folder, sources, say, few_shapes=False)
     tokenizers, classes = texts.tokenizers, classes_of(texts.tokenizers)
     cut = SentenceEnds.of(tokenizers.source) if config.model.hierarchical else None
-    _check_classes(texts, classes)
+    _check_classes(texts, classes, config.started_from)
     cache = texts.open_validation()
     if sources.train is not None:
         say(f"{len(classes):,} classes: {', '.join(classes[:10])}{', …' if len(classes) > 10 else ''}")
-    check_known(texts.sources.valid_pairs, classes, "the validation corpus")
+    if not config.data.held_out:
+        check_known(texts.sources.valid_pairs, classes, "the validation corpus")
 
     def batch(rows: Rows) -> TextBatch:
         return text_batch(texts.batch(rows), cut)
 
     validate = None if cache is None else TextClassValidation(cache, cut, config.training.batch_tokens, len(classes))
+    if validate is not None and validate.left_out:
+        say(f"{counted(validate.left_out, 'held-out text')} not validated with: no other text is of the same class.")
     known_by = texts.fingerprint(cache)
     data = TrainingData(texts.order, batch, validate, known_by, config.decoding, TextClassObjective, unit="texts")
     return tokenizers, data
@@ -121,26 +128,44 @@ def text_batch(batch: Batch, cut: SentenceEnds | None) -> TextBatch:
     return TextBatch(documents, batch.tokens_out[:, 0] - len(MARKS), batch.rows)
 
 
-def check_known(pairs: Sequence[Pair], classes: Sequence[str], where: str) -> None:
-    """Raise a DataError for a class that training does not have."""
+def made_up(batch: Batch, hierarchical: bool) -> TextBatch:
+    """Give made-up texts a class, and sentences of a usual length."""
+    tokens, mask = batch.source.numpy(), batch.source_mask.numpy()
+    final = np.zeros(mask.shape, np.bool_)
+    final[:, SENTENCE - 1 :: SENTENCE] = True
+    final[:, -1] = True
+    documents = split_after(tokens, mask, final if hierarchical else None)
+    return TextBatch(documents, torch.zeros(len(mask), dtype=torch.long), batch.rows)
+
+
+def check_known(
+    pairs: Iterable[Pair], classes: Sequence[str], where: str, known_by: str = "the training corpus"
+) -> None:
+    """Raise a DataError for a class that is not among those a model has."""
     known = {*classes}
     for number, pair in enumerate(pairs, start=1):
         if (name := " ".join(pair.target.split())) not in known:
             some = ", ".join(classes[:20])
             raise DataError(
-                f"Pair {number:,} of {where} has the class {name!r}, which the training corpus does not have: "
+                f"Pair {number:,} of {where} has the class {name!r}, which {known_by} does not have: "
                 f"{some}{', …' if len(classes) > 20 else ''}.{did_you_mean(name, classes)}"
             )
 
 
-def _check_classes(texts: TextData, classes: Sequence[str]) -> None:
+def _has_class(cache: TokenCache) -> NDArray[np.bool_]:
+    """Tell which texts are of a class that the vocabulary has."""
+    return np.asarray(cache.tokens[1][cache.offsets[1][:-1]] != UNK, np.bool_)
+
+
+def _check_classes(texts: TextData, classes: Sequence[str], started_from: str) -> None:
     """Refuse corpora whose targets are not the names of a few classes."""
     train, corpus = texts.train, texts.sources.train
     name = "The training corpus" if corpus is None else corpus.name
     if len(classes) < 2:
         raise DataError(f"{name} has a single class, {classes[0]!r}: there is nothing to tell apart.")
-    # Rare classes are left out of a full vocabulary: a row without its end mark's neighbour would then be unknown.
-    if len(train) and bool((train.tokens[1][train.offsets[1][:-1]] == UNK).any()):
+    if not _has_class(train).all():
+        if started_from and corpus is not None:
+            check_known(corpus, classes, name, started_from)
         raise DataError(
             f"{name} has more different targets than the {len(classes):,} that tokenizer.vocabulary leaves room for. "
             "Are they classes? To write targets instead, take a preset that translates (regard list presets)."
@@ -152,8 +177,11 @@ class TextClassValidation:
 
     def __init__(self, cache: TokenCache, cut: SentenceEnds | None, tokens: int, classes: int) -> None:
         self._cache, self._cut, self._classes = cache, cut, classes
-        ones = np.ones(len(cache), np.int64)
-        self._batches = BatchOrder(cache.source_lengths, ones, tokens, seed=0).batches(0)
+        known = _has_class(cache)
+        self.left_out = int((~known).sum())
+        """Texts of a class that is not trained: where a validation part is held out, a class may be in it alone."""
+        batches = BatchOrder.of(cache, tokens, seed=0).batches(0)
+        self._batches = [kept for rows in batches if len(kept := rows[known[rows]])]
 
     def __call__(self, model: TextClassifier, check: Callable[[], None]) -> dict[str, Any]:
         """Score a model in evaluation mode; `check` is called between batches, to be stopped by it."""

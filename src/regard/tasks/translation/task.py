@@ -14,7 +14,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
 from regard.models.build import assemble, initialise
-from regard.task import EvaluationRequest, Say, Task, TrainingData
+from regard.task import EvaluationRequest, Objective, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 EXAMPLES = 3
@@ -80,6 +80,12 @@ class Translation(Task):
         from regard.tasks.translation.training import open_data
 
         return open_data(config, folder, sources, say, few_shapes)
+
+    def rehearsal(self, model: Any, batch: Any, config: Config) -> tuple[Objective, Any]:
+        """Return the loss of a batch, and the batch as it is."""
+        from regard.training.objective import SequenceObjective
+
+        return SequenceObjective(model, config.training), batch
 
     def finish(self, folder: Path) -> None:
         """Learn the lexical shortlist for fast decoding."""
