@@ -97,7 +97,6 @@ class AnswerPredictor:
 
         A word that training never saw is refused. Without `look` there are no weights, which takes less time.
         """
-        assert self.config.model.image is not None
         pictures = as_read(pictures, self.config.model.image)
         if len(pictures) != len(questions):
             raise DataError(f"There are {len(pictures)} pictures and questions about {len(questions)}.")
