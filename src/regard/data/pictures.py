@@ -368,10 +368,11 @@ def read_files(
     return names, in_channels(np.stack(found) if found else np.zeros((0, pixels, pixels, 3), np.uint8), channels)
 
 
-def as_read(pictures: PictureInput, image: ImageConfig) -> NDArray[Any]:
+def as_read(pictures: PictureInput, image: ImageConfig | None) -> NDArray[Any]:
     """Read image files, and all images of folders, as a model reads them; arrays are what it reads already."""
     if isinstance(pictures, np.ndarray):
         return pictures
+    assert image is not None
     if image.kind == "regions":
         raise ConfigError(
             "This model reads features of regions that another network made, and no pixels: give an array of them, "

@@ -85,7 +85,7 @@ class CaptionPredictor:
 
         `options` default to the model's own; `beam` overrides them. Without `look`, traces are empty, which is faster.
         """
-        pictures, options = self._as_read(pictures), options or self.options
+        pictures, options = as_read(pictures, self.config.model.image), options or self.options
         options = options if beam is None else replace(options, beam=beam)
         check_options(options, n_best, candidates)
         if options.keep:
@@ -135,10 +135,6 @@ class CaptionPredictor:
             every = iter([PictureCaption(self._translation([one], read, True), pictured.grid) for one in written])
             found += [[next(every) for _ in said] for said in some]
         return found
-
-    def _as_read(self, pictures: PictureInput) -> NDArray[Any]:
-        assert self.config.model.image is not None
-        return as_read(pictures, self.config.model.image)
 
     def _see(self, pictures: NDArray[Any]) -> EncodedImage:
         """Encode pictures, without the encoder's own attention weights."""

@@ -42,7 +42,6 @@ class ImageClassPredictor:
 
     def log_probs(self, pictures: PictureInput, batch_size: int | None = None) -> NDArray[np.float32]:
         """Return the log-probability of each class for each picture: files, pixels B×h×w×C or region features B×S×D."""
-        assert self.config.model.image is not None
         pictures = as_read(pictures, self.config.model.image)
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE
         found = [np.zeros((0, self.labels.size), np.float32)]

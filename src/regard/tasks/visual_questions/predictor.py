@@ -97,7 +97,6 @@ class AnswerPredictor:
 
         Raises an error for words that are not in the vocabulary. Without `look` there are no weights, which is faster.
         """
-        assert self.config.model.image is not None
         pictures = as_read(pictures, self.config.model.image)
         if len(pictures) != len(questions):
             raise DataError(f"There are {len(pictures)} pictures and questions about {len(questions)}.")
