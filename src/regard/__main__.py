@@ -1,4 +1,4 @@
-"""`python -m regard` is `regard`, for where its script is not in the path."""
+"""`python -m regard` is the same as `regard`, for when the script is not on the path."""
 
 from regard.cli.main import run
 

@@ -1,4 +1,4 @@
-"""Memory that is given back and asked for again at every step of training."""
+"""Keep freed memory for the next training step, instead of returning it to the system."""
 
 import ctypes
 
@@ -7,10 +7,10 @@ _KEEP = 1 << 30
 
 
 def keep_memory() -> bool:
-    """Let the C library keep what is freed, for the next step to use; say whether it could be told.
+    """Make the C library keep freed memory for reuse; return whether that worked.
 
-    It gives large pieces back to the system otherwise, which clears each of their pages before it hands them out again:
-    some 4 % of training on a CPU. The process then stays as large as its largest step made it.
+    Otherwise it returns large blocks to the system, which clears each of their pages before handing them out again:
+    about 4 % of training time on a CPU. The process then stays as large as its largest step made it.
     """
     try:
         tell = ctypes.CDLL(None).mallopt

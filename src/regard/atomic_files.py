@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old content or the new, never a mixture; and knowing a file again."""
+"""Write files atomically: after a crash there is the old content or the new, never a mixture. Also file checksums."""
 
 import hashlib
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 
 
 def digest(path: Path) -> str:
-    """Return what tells the content of a file from any other's."""
+    """Return the SHA-256 checksum of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, sync, rename over it, sync the folder: a kill at any moment leaves old or new.
+    """Write a temporary file, fsync it, rename it over the target and fsync the folder, so that a kill is harmless.
 
-    A link stays one: what it leads to is written. What is no file, such as a pipe, is written to as it is.
+    A symbolic link is kept, and its target written. Anything but a regular file, such as a pipe, is written directly.
     """
     path = path.resolve() if path.is_symlink() else path
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -37,7 +37,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder last through a power cut."""
+    """Fsync a folder, so that renames and removals in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -47,9 +47,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def folder_anew(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to that takes the place of this one once all is written, and is removed if it is not.
+    """Yield a temporary folder that replaces this one on success, and is removed on failure.
 
-    A link stays one: what it leads to is replaced.
+    A symbolic link is kept, and its target replaced.
     """
     folder = folder.resolve() if folder.is_symlink() else folder
     building, old = folder.with_name(f".{folder.name}.building"), folder.with_name(f".{folder.name}.old")

@@ -1,4 +1,4 @@
-"""Reading, checking, overriding and writing the dataclasses of `regard.config`; unknown names get a hint."""
+"""Read, check, override and write the dataclasses of `regard.config`; unknown names get a hint."""
 
 import ast
 import dataclasses
@@ -20,14 +20,14 @@ from regard.config import Config
 from regard.errors import ConfigError
 
 NONE = "none"
-"""How an absent part (`model.attention = "none"`) is written."""
+"""How an absent part is written (`model.attention = "none"`)."""
 
 C = TypeVar("C")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One leaf of the configuration: its dotted name, type, default and help."""
+    """One setting: its dotted name, type, default and help."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Setting:
 
 
 def read_toml(path: Path) -> Config:
-    """Read a configuration file; what it does not name keeps its default."""
+    """Read a configuration file; settings that it lacks keep their defaults."""
     try:
         with open(path, "rb") as file:
             values = tomllib.load(file)
@@ -51,7 +51,7 @@ def read_toml(path: Path) -> Config:
 
 
 def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C | None = None) -> C:
-    """Build a configuration from nested dicts; with a base, what is not given is taken from there."""
+    """Build a configuration from nested dicts; with a base, missing settings are taken from it."""
     hints = typing.get_type_hints(kind)
     given: dict[str, Any] = {}
     for name, value in values.items():
@@ -63,7 +63,7 @@ def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C 
 
 
 def to_dict(config: object) -> dict[str, Any]:
-    """Return nested dicts of TOML's own types; `from_dict` gives back an equal configuration."""
+    """Return nested dicts of TOML types; `from_dict` restores an equal configuration."""
     plain: dict[str, Any] = {}
     for name in _names(type(config)):
         value = getattr(config, name)
@@ -77,20 +77,20 @@ def to_dict(config: object) -> dict[str, Any]:
 
 
 def to_toml(config: Config) -> str:
-    """Write everything, resolved, as TOML."""
+    """Return the complete configuration as TOML."""
     return "\n".join(_toml_lines(to_dict(config), "")) + "\n"
 
 
 def toml_value(value: Any) -> str:
-    """Write one number, text, truth value or list of texts as TOML."""
+    """Format a number, string, boolean or list of strings as TOML."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    # JSON's numbers, texts, booleans and lists of them are TOML's too, but for the one control code it leaves as it is.
+    # JSON's scalars and lists of strings are valid TOML, except for one control character that JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def override(config: Config, assignments: Iterable[str]) -> Config:
-    """Apply `training.epochs=3` and the like; values are read as TOML where that works, as text otherwise."""
+    """Apply assignments such as `training.epochs=3`; values are parsed as TOML if possible, else taken as text."""
     absent: set[str] = set()
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -98,7 +98,7 @@ def override(config: Config, assignments: Iterable[str]) -> Config:
             raise ConfigError(f"{assignment!r} sets nothing: write NAME=VALUE, such as training.epochs=3.")
         value = _literal(text.strip())
         if not isinstance(value, list | str) and name.strip() in _lists():
-            value = [text.strip()]  # as it was typed: a number would lose the last zero of 0.10
+            value = [text.strip()]  # as typed: a number would lose the last zero of 0.10
         config = assign(config, name.strip(), value)
         group = next((group for group in absent if name.strip().startswith(f"{group}.")), None)
         if group is not None:
@@ -116,7 +116,7 @@ def assign(config: Config, name: str, value: Any) -> Config:
 
 
 def differences(old: Config, new: Config) -> list[str]:
-    """List what differs, one `name: old → new` each."""
+    """List the differences, each as `name: old → new`."""
     before, after = dict(_flat(to_dict(old))), dict(_flat(to_dict(new)))
     names = [*before, *(name for name in after if name not in before)]
     return [
@@ -127,7 +127,7 @@ def differences(old: Config, new: Config) -> list[str]:
 
 
 def describe(kind: type = Config, path: str = "", defaults: object = None) -> Iterator[Setting]:
-    """Yield every setting with the help that stands under its field."""
+    """Yield every setting with its help, the string under its field."""
     helps = _field_helps(kind)
     hints = typing.get_type_hints(kind)
     defaults = kind() if defaults is None else defaults
@@ -152,7 +152,7 @@ def _dataclass_in(hint: Any) -> type | None:
 
 
 def _hint(full: str) -> str:
-    """Suggest a name with the same last part (`epochs`: `training.epochs`), else one alike beside it, or elsewhere."""
+    """Suggest a name with the same last part (`epochs`: `training.epochs`), else a similar one, in its group first."""
     group, _, last = full.rpartition(".")
     parts = {*full.split(".")}
     every = sorted(_all_names(), key=lambda name: (-len(parts & {*name.split(".")}), name.count(".")))  # nearest first
@@ -167,7 +167,7 @@ def _hint(full: str) -> str:
 
 @functools.cache
 def _all_names() -> list[str]:
-    """Name all settings and the groups that they are in."""
+    """Return the names of all settings and groups."""
     names = [setting.name.split(".") for setting in describe()]
     return list(dict.fromkeys(".".join(parts[: end + 1]) for parts in names for end in range(len(parts))))
 
@@ -193,11 +193,11 @@ def _parse(hint: Any, value: Any, name: str, base: Any) -> Any:
         return float(value)
     elif isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    raise ConfigError(f"{name} wants {_type_name(hint)}, got {value!r}.")
+    raise ConfigError(f"{name} must be {_type_name(hint)}, got {value!r}.")
 
 
 def _unicode(text: str, name: str) -> str:
-    """Refuse bytes of a command line that are not UTF-8: config.toml could not hold them."""
+    """Refuse command line bytes that are not UTF-8, which config.toml could not store."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ConfigError(f"{name} is not valid UTF-8: {text!r}.")
     return text

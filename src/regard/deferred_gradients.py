@@ -1,4 +1,4 @@
-"""Operations whose gradients wait: those of what all steps of a loop share are made when all steps have gone back."""
+"""Operations with deferred gradients: operands shared by all steps of a loop get theirs after all steps' backward."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -9,28 +9,28 @@ from regard.shapes import Tensor
 
 
 class Waiting(ABC):
-    """An operation with operands that all steps share, and what waits for their gradients."""
+    """An operation whose operands are shared by all steps, and what it keeps for their gradients."""
 
     def __init__(self, *tensors: Tensor) -> None:
         self.learned = False
-        """Whether the shared operands have a gradient at all."""
+        """Whether the shared operands require a gradient."""
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}
-        """By step, what entered it, and the gradient of what left it."""
+        """For each step: its input, and the gradient of its output."""
 
     @abstractmethod
     def run(self, *inputs: Tensor) -> tuple[Tensor | tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Take a step: what leaves it, and what is needed to go back."""
+        """Run a step; return its output, and what its backward needs."""
 
     @abstractmethod
     def back(self, step: int, saved: tuple[Tensor, ...], *slopes: Any) -> tuple[Tensor, ...]:
-        """Go back over a step: the gradients of its inputs, of those that may be left out too.
+        """Backward of a step: return the gradients of its inputs, of optional ones too.
 
-        Where several tensors leave it, all but one may have no gradient.
+        If a step has several outputs, all but one may have no gradient.
         """
 
     @abstractmethod
     def collect(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the shared operands, when all steps have gone back."""
+        """Return the gradients of the shared operands, after the backward of all steps."""
 
     def _keep(self, step: int, entered: Tensor, slope: Tensor) -> None:
         if self.learned:
@@ -44,7 +44,7 @@ class Waiting(ABC):
 class Shared:
     """A handle on shared operands, alive as long as the loop.
 
-    What waits must not know the ticket: they would be a circle that nothing frees.
+    The operation must not refer to the ticket: that would be a reference cycle that nothing frees.
     """
 
     def __init__(self, kind: type[Waiting], tensors: tuple[Tensor, ...]) -> None:
@@ -55,19 +55,19 @@ class Shared:
         self._steps = 0
 
     def apply(self, *inputs: Tensor) -> Tensor:
-        """Take a step of an operation that yields one tensor."""
+        """Run a step of an operation with one output."""
         found: Tensor = self.apply_all(*inputs)  # type: ignore[assignment]
         return found
 
     def apply_all(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Take a step of one that yields several."""
+        """Run a step of an operation with several outputs."""
         self._steps += 1
         found: tuple[Tensor, ...] = _Step.apply(self._waiting, self._steps, self._ticket, *inputs)  # type: ignore[no-untyped-call]
         return found
 
 
 class _Ticket(torch.autograd.Function):
-    """Stands before all steps in the graph, so that on the way back its turn comes after all of theirs."""
+    """A node before all steps in the autograd graph, so that its backward runs after all of theirs."""
 
     @staticmethod
     def forward(ctx: Any, waiting: Waiting, *tensors: Tensor) -> Tensor:

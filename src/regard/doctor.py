@@ -1,4 +1,4 @@
-"""What a machine offers for training and looking."""
+"""What this machine offers for training, decoding and pictures."""
 
 import importlib.metadata
 import importlib.util
@@ -13,14 +13,14 @@ EXTRAS = {"matplotlib": "plot", "tensorboard": "tensorboard", "fastapi": "serve"
 
 
 class Finding(NamedTuple):
-    """One line of what was found."""
+    """One line of the report."""
 
     what: str
     found: str
 
 
 def examine() -> list[Finding]:
-    """Look at versions, devices and optional packages."""
+    """Collect versions, devices and optional packages."""
     import torch
 
     findings = [
@@ -46,16 +46,16 @@ def examine() -> list[Finding]:
 
 
 def _training() -> str:
-    """Say what precision is the fastest that is safe to train in on the CPU."""
+    """Describe the fastest precision that is safe for training on this CPU."""
     from regard.prepacked_matmul import multiplies_bfloat16
 
     if multiplies_bfloat16():
-        return "the CPU multiplies in bfloat16: training.precision=auto takes it there"
-    return "the CPU does not multiply in bfloat16: training.precision=auto takes float32"
+        return "the CPU multiplies in bfloat16: training.precision=auto uses it"
+    return "the CPU does not multiply in bfloat16: training.precision=auto uses float32"
 
 
 def _decoding() -> str:
-    """Say whether decoding is compiled, and in which precisions it multiplies."""
+    """Describe whether decoding is compiled, and in which precisions."""
     from regard.native.library import PRECISIONS, library
 
     found = library()

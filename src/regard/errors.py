@@ -1,14 +1,14 @@
-"""Everything that can go wrong because of what a user gave, as one tree.
+"""All errors that are due to what a user gave, as one tree.
 
 RegardError
 ├── ConfigError      a setting, preset or part that does not exist or does not fit the others
 ├── DataError        a corpus, a line of it, or a tokenizer that cannot be used
 ├── ModelError       a model folder that is missing, incomplete, or made for something else
-├── TrainingError    a run that cannot start, go on or be resumed
+├── TrainingError    a run that cannot start, continue or be resumed
 └── DisplayError     a picture that cannot be drawn or written
 
-The command line prints the message of these alone, without a traceback, and exits with 2. A message says what is
-wrong, what was got, what is allowed, and the nearest fix. Anything else that is raised is a bug of ours.
+The command line prints only the message of these, without a traceback, and exits with 2. A message says what is wrong,
+what was given, what is allowed, and the nearest fix. Any other exception is a bug of this package.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from difflib import get_close_matches
 
 
 class RegardError(Exception):
-    """Base of all errors that a user can mend."""
+    """Base of all errors that a user can fix."""
 
 
 class ConfigError(RegardError):
@@ -32,7 +32,7 @@ class ModelError(RegardError):
 
 
 class TrainingError(RegardError):
-    """A run that cannot start, go on or be resumed."""
+    """A run that cannot start, continue or be resumed."""
 
 
 class DisplayError(RegardError):
@@ -40,6 +40,6 @@ class DisplayError(RegardError):
 
 
 def did_you_mean(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing where none is near (1 is the same)."""
+    """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing if none is near (cutoff 1: equal names)."""
     near = get_close_matches(name, list(allowed), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Masks are boolean and True means *may be looked at*, everywhere in this package."""
+"""Masks are boolean, and True means *may attend*, everywhere in this package."""
 
 import torch
 
@@ -12,14 +12,14 @@ def from_lengths(lengths: Int[Tensor, " B"], longest: int | None = None) -> Bool
 
 
 def reversal(mask: Bool[Tensor, "B S"], kept: int = 0) -> Int[Tensor, "B S"]:
-    """Return the order that reverses each row's real positions, but for the last `kept`; it undoes itself."""
+    """Return the index that reverses each row's real positions, except the last `kept`; it is its own inverse."""
     positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     last = mask.sum(dim=1, keepdim=True) - 1 - kept
     return torch.where(positions <= last, last - positions, positions)
 
 
 def exact(values: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """Take half precision to float32: sums over a row are made there."""
+    """Convert half precision to float32, for sums over a row."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
@@ -27,23 +27,23 @@ def masked_softmax(scores: Float[Tensor, "*N S"], allowed: Bool[Tensor, "*#N S"]
     """Softmax over the allowed positions; the others get exactly zero, forward and backward.
 
     A row where nothing is allowed gives zeros: neither NaN, nor weight on padding. Half precision is normalised in
-    float32 and returned as it came.
+    float32 and converted back.
     """
     summed, forbidden = exact(scores), ~allowed
-    # The lowest finite number instead of -inf: a wholly forbidden row becomes uniform, not NaN, and is then erased.
+    # The lowest finite number instead of -inf: a row with nothing allowed becomes uniform, not NaN, and is then zeroed.
     weights = torch.softmax(summed.masked_fill(forbidden, torch.finfo(summed.dtype).min), dim=-1)
     return weights.masked_fill(forbidden, 0.0).to(scores.dtype)
 
 
 def is_known(values: Tensor) -> bool:
-    """Say whether the host may ask for these numbers and go by them: on a CPU, but not while a graph is exported."""
+    """Whether code may branch on these values without a host sync: on a CPU, except while a graph is exported."""
     return values.device.type == "cpu" and not torch.compiler.is_exporting()
 
 
 def erase(states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-    """Put zeros where nothing is real, whatever stood there, and let no gradient come from there.
+    """Zero the padding of states, whatever it contains, and stop its gradient.
 
-    On a CPU only what is padding is touched, and nothing where there is none; a GPU would have to be waited for.
+    On a CPU only padding is touched, and nothing if there is none; on a GPU, finding that out would be a host sync.
     """
     if not is_known(mask):
         return states.masked_fill(~mask[..., None], 0.0)

@@ -1,4 +1,4 @@
-"""Products with a matrix that stays the same for many of them."""
+"""Repeated products with the same matrix."""
 
 from functools import cache
 
@@ -7,18 +7,18 @@ import torch
 from regard.shapes import Float, Tensor
 
 LARGE = 1 << 15
-"""Elements of a matrix from which on it pays to lay it out."""
+"""Number of elements from which on packing a matrix pays off."""
 
 
 class Matrix:
-    """A matrix, laid out for its products: on a CPU as oneDNN reads it fastest, elsewhere as it is.
+    """A matrix packed for products: on a CPU in oneDNN's layout, elsewhere unchanged.
 
-    For float32 on a CPU that is a quarter faster than the BLAS that torch calls otherwise, and as exact; in bfloat16 it
-    would be laid out at every product. Laying out costs about as much as one product with some 60 rows.
+    For float32 on a CPU that is a quarter faster than the BLAS that torch calls otherwise, and as exact; bfloat16 would
+    otherwise be packed for every product. Packing costs about as much as one product with 60 rows.
     """
 
     def __init__(self, weight: Float[Tensor, "O I"], rows: int) -> None:
-        """`rows` is about how many rows a product will have."""
+        """`rows` is the approximate number of rows of a product."""
         self._transposed = weight.t()
         known = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and multiplies_bfloat16())
         fits = weight.device.type == "cpu" and known and weight.numel() >= LARGE
@@ -32,7 +32,7 @@ class Matrix:
         bias: Float[Tensor, " O"] | None = None,
         add: Float[Tensor, "N O"] | None = None,
     ) -> Float[Tensor, "N O"]:
-        """Return the products of the matrix with every row, with a bias and something else added."""
+        """Multiply every row by the matrix, and add a bias and another term if given."""
         if self._packed is not None:
             if add is None:
                 found: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self._packed, bias, "none", [], "")
@@ -45,7 +45,7 @@ class Matrix:
 
 @cache
 def multiplies_bfloat16() -> bool:
-    """Say whether this CPU has instructions that multiply bfloat16, and torch makes use of them."""
+    """Whether this CPU has bfloat16 multiplication that torch uses."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     asked = [getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile")]
@@ -54,7 +54,7 @@ def multiplies_bfloat16() -> bool:
 
 @cache
 def _has_onednn(kind: torch.dtype) -> bool:
-    """Say whether torch was built with oneDNN, and its linear map, which is no public function, does what it did."""
+    """Whether torch has oneDNN, and its linear map, a private function, still works as expected."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     inputs, weight, bias, add = torch.ones(3, 5), torch.arange(35.0).view(7, 5), torch.arange(7.0), torch.ones(3, 7)

@@ -1,4 +1,4 @@
-"""Names for parts: a small dict with a decorator. Tests sweep over it, `regard list` prints it."""
+"""Registries of named parts: a small dict with a decorator. Tests sweep over them, `regard list` prints them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
@@ -17,13 +17,13 @@ class Registry(Mapping[str, T], Generic[T]):
     """
 
     def __init__(self, noun: str, plural: str) -> None:
-        """`noun` names one member in errors, `plural` is what `regard list` calls them."""
+        """`noun` names one member in errors, `plural` is its name in `regard list`."""
         self.noun = noun
         self.plural = plural
         self._parts: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Enter the decorated part under a name; a name can be taken once."""
+        """Register the decorated part under a name; a name can be used only once."""
         if name in self._parts:
             raise ValueError(f"{self.noun} {name!r} is registered twice")
 

@@ -1,11 +1,11 @@
-"""One legend of tensor axes for the whole package, and the annotations that carry it.
+"""The axis letters of tensor annotations, for the whole package.
 
 B batch, S source steps, T target steps, L layers, H heads, D width, A attention width, Q query width,
-K key width, V value width, W vocabulary (words), N any number of rows. Of images: C channels, h rows and w columns (of
-pixels or of cells; S = h·w cells then stand row by row).
+K key width, V value width, W vocabulary (words), N any number of rows. For images: C channels, h rows and w columns (of
+pixels or of cells; the S = h·w cells are in row-major order).
 
-`Float[Tensor, "B T S"]` is jaxtyping's. It is checked while the tests run and costs nothing otherwise: where jaxtyping
-is not installed, the annotation is the bare `Tensor`.
+`Float[Tensor, "B T S"]` is jaxtyping's. It is checked while the tests run and costs nothing otherwise: if jaxtyping is
+not installed, the annotation is the bare `Tensor`.
 """
 
 from typing import TYPE_CHECKING
@@ -29,11 +29,11 @@ else:
 __all__ = ["Bool", "Float", "Int", "Place", "Tensor", "places"]
 
 Place = int | Tensor
-"""Where something stands in a sequence: a number, or one on the device, which the host need not know."""
+"""A position in a sequence: an int, or a tensor on the device that the host need not know."""
 
 
 def places(first: Place, steps: int, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Return where `steps` that follow each other stand, the first of them at `first`."""
+    """Return `steps` consecutive positions from `first` on."""
     if isinstance(first, Tensor):
         return first + torch.arange(steps, device=device, dtype=dtype)
     return torch.arange(first, first + steps, device=device, dtype=dtype)

@@ -1,14 +1,14 @@
-r"""Loops over steps that learn fast: what is the same at every step gets its gradient once, after all steps.
+r"""Loops over steps with cheap gradients: operands that all steps share get their gradient once, after all steps.
 
-A recurrent network applies the same matrices, and looks at the same memory, at every step. Autograd would make the
-gradient of such an operand step by step and add it up, reading and writing all of it each time:
+A recurrent network multiplies by the same matrices, and attends to the same memory, at every step. Autograd would
+accumulate the gradient of such an operand step by step, reading and writing all of it each time:
 
 .. math:: \frac{\partial L}{\partial W} = \sum_t g_t x_t^\top = [g_1 \dots g_T] [x_1 \dots x_T]^\top
 
 Within `looping` each step keeps its `x_t` and `g_t`, and the right-hand side is one product at the end. On a CPU a
-matrix is laid out once, as its products are fastest. On a GPU, where a step takes as long as it has kernels, maps that
-read the same input become one product. Outside of `looping`, and where nothing is learned, the functions below are the
-plain formulas that they stand for, which is also what they are tested against.
+matrix is packed once for fast products. On a GPU, where the number of kernel launches decides the time of a step,
+linear maps of the same input become one product. Outside `looping`, and without gradients, the functions below are the
+plain formulas, against which the fast versions are tested.
 """
 
 import importlib.util
@@ -33,9 +33,9 @@ HALF = (torch.bfloat16, torch.float16)
 
 @contextmanager
 def looping(steps: int, *memory: Tensor) -> Iterator[None]:
-    """Let gradients of what stays the same be made at once; `memory` is what, beside weights, all steps look at.
+    """Compute gradients of shared operands once; `memory` are the tensors, beside weights, that all steps attend to.
 
-    A single step, and one that is not learned from, stays as it is.
+    Has no effect on a single step, or without gradients.
     """
     if steps < 2 or not torch.is_grad_enabled():
         yield
@@ -48,18 +48,18 @@ def looping(steps: int, *memory: Tensor) -> Iterator[None]:
 
 
 def is_looping() -> bool:
-    """Say whether steps are taken within `looping`."""
+    """Whether the code runs within `looping`."""
     return _current.get() is not None
 
 
 def current() -> "Loop | None":
-    """Return the loop that steps are taken in."""
+    """Return the current loop, if any."""
     return _current.get()
 
 
 @cache
 def runs_kernels(device: torch.device) -> bool:
-    """Say whether Triton's kernels run there: on NVIDIA's GPUs, and in Triton's interpreter, which tests use."""
+    """Whether Triton kernels run there: on NVIDIA GPUs, and in Triton's interpreter, which the tests use."""
     if importlib.util.find_spec("triton") is None:
         return False
     if device.type != "cuda":
@@ -67,7 +67,7 @@ def runs_kernels(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-# -- what a loop may do at every step ---------------------------------------------------------------------------------
+# -- operations for every step of a loop ------------------------------------------------------------------------------
 
 
 def linear(
@@ -77,7 +77,7 @@ def linear(
     add: Float[Tensor, "*N O"] | None = None,
     spent: bool = False,
 ) -> Float[Tensor, "*N O"]:
-    """Apply a linear map, and add something to what it yields; what is `spent` may be overwritten by that."""
+    """Apply a linear map, and add `add` if given, which may be overwritten if `spent`."""
     loop = _current.get()
     if loop is not None:
         return loop.map(inputs, (weight,) if bias is None else (weight, bias), add, spent)
@@ -86,10 +86,10 @@ def linear(
 
 
 class Linear(nn.Linear):
-    """Torch's linear map, for use at every step of a loop."""
+    """`nn.Linear` for use at every step of a loop."""
 
     def forward(self, input: Tensor, add: Tensor | None = None) -> Tensor:
-        """Apply it, and add something that is of no other use: it may be overwritten."""
+        """Apply it, and add `add` if given, which may be overwritten."""
         return linear(input, self.weight, self.bias, add, spent=True)
 
 
@@ -102,7 +102,7 @@ def products(query: Float[Tensor, "B H T K"], keys: Float[Tensor, "B H S K"]) ->
 
 
 def mixed(weights: Float[Tensor, "B H T S"], values: Float[Tensor, "B H S V"]) -> Float[Tensor, "B H T V"]:
-    """Sums of the values of a memory, by weights."""
+    """Weighted sums of the values of a memory."""
     loop = _current.get()
     if loop is not None and loop.knows(values):
         return loop.shared(_Mixed, values).apply(weights)
@@ -112,7 +112,7 @@ def mixed(weights: Float[Tensor, "B H T S"], values: Float[Tensor, "B H S V"]) -
 def bent(
     query: Float[Tensor, "B H T A"], keys: Float[Tensor, "B H S A"], vectors: Float[Tensor, "H A"] | None
 ) -> Float[Tensor, "B H T S"]:
-    r"""Scores by a hidden layer: `v^\top \tanh(q + k)`, or without `vectors` the sum of its units."""
+    r"""Additive scores: `v^\top \tanh(q + k)`, or without `vectors` the sum of the units."""
     loop = _current.get()
     whole = keys.dtype not in HALF and not torch.is_autocast_enabled(keys.device.type)
     if loop is not None and (whole or keys.device.type == "cpu") and loop.knows(keys):
@@ -126,11 +126,11 @@ def bent(
     return torch.einsum("bhtsa,ha->bhts", hidden, vectors)
 
 
-# -- how their gradients wait -----------------------------------------------------------------------------------------
+# -- deferred gradients -----------------------------------------------------------------------------------------------
 
 
 class Loop:
-    """One run over the steps: what is shared by them, by where it stands in memory."""
+    """State of one loop: its shared operands, by their addresses."""
 
     def __init__(self, memory: tuple[Tensor, ...]) -> None:
         self._memory = {_key(tensor) for tensor in memory}
@@ -138,43 +138,43 @@ class Loop:
         self._made: dict[Hashable, Any] = {}
         self._siblings = _Siblings()
         self._names: dict[Any, tuple[_Source, list[Tensor]]] = {}
-        """By place, a tensor and its other names."""
+        """By address, a tensor and its unused aliases."""
 
     def knows(self, tensor: Tensor) -> bool:
-        """Whether all steps look at it."""
+        """Whether a tensor is part of the memory of all steps."""
         return _key(tensor) in self._memory
 
     def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        """Make something that is the same for all steps at the first of them."""
+        """Compute something at the first step, and return it at all others."""
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
 
     def shared(self, kind: type[Waiting], *tensors: Tensor) -> Shared:
-        """Return the operation of a kind with these operands, which all steps share."""
+        """Return the operation of this kind on these operands, which all steps share."""
         key = (kind, *map(_key, tensors))
         if key not in self._shared:
             self._shared[key] = Shared(kind, tensors)
         return self._shared[key]
 
     def rename(self, tensor: Tensor, *names: Tensor) -> Tensor:
-        """Return a tensor, and remember others that are the same numbers, for `take`.
+        """Return a tensor, and keep aliases of it for `take`.
 
-        Who makes something that several will read gets a gradient from each by itself, and adds them up as it reads
-        them, where autograd would take a kernel for each.
+        An operation that returns aliases gets the gradient of each consumer separately, and adds them in its own
+        backward, where autograd would launch a kernel for each sum.
         """
         self._names[tensor.data_ptr()] = _Source(tensor), list(names)
         return tensor
 
     def take(self, tensor: Tensor) -> Tensor:
-        """Return another name of a tensor, as long as there is one; then itself."""
+        """Return an unused alias of a tensor, or the tensor itself if there is none."""
         source, names = self._names.get(tensor.data_ptr(), (None, []))
         if source is None or not names or not tensor.is_contiguous() or not source.is_same(_Source(tensor)):
             return tensor
         return names.pop().view(tensor.shape)
 
     def map(self, inputs: Tensor, tensors: tuple[Tensor, ...], add: Tensor | None, spent: bool) -> Tensor:
-        """Apply a linear map of a weight and perhaps a bias."""
+        """Apply a linear map with a weight and possibly a bias."""
         if not runs_kernels(inputs.device):
             return self.shared(_Map, *tensors).apply(inputs, *(() if add is None else (add,)))
         if add is not None and spent:
@@ -184,7 +184,7 @@ class Loop:
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...]:
-    """Two views of the same numbers are one operand: who asks keeps it alive, so that its place is not used again."""
+    """Identify a tensor by its address and layout; the caller keeps it alive, so that the address is not reused."""
     return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 
@@ -192,15 +192,15 @@ _current: ContextVar[Loop | None] = ContextVar("loop", default=None)
 
 
 class _Siblings:
-    """Maps that read the same input: found when the second of them does, and one product from then on."""
+    """Linear maps of the same input: detected at the second one, and one product from then on."""
 
     def __init__(self) -> None:
         self._read: dict[Any, tuple[_Source, tuple[Tensor, ...]]] = {}
-        """By map, what it read last by itself, and its operands."""
+        """For each map: its last separate input, and its operands."""
         self._led: dict[Any, list[tuple[Tensor, ...]]] = {}
-        """By the map that comes first, the operands of all that go together."""
+        """For the first map of a group: the operands of the whole group."""
         self._ready: dict[Any, tuple[Any, _Source, Tensor]] = {}
-        """By map, which one led it, what was read for it, and what it yields."""
+        """For each map of a group: its first map, the input, and the output already computed."""
 
     def map(self, loop: Loop, inputs: Tensor, tensors: tuple[Tensor, ...]) -> Tensor:
         key, source = _key(tensors[0]), _Source(inputs)
@@ -208,7 +208,7 @@ class _Siblings:
             leader, read, yielded = self._ready.pop(key)
             if read.is_same(source):
                 return yielded.view(*inputs.shape[:-1], -1)
-            self._led.pop(leader, None)  # what they read was the same by chance, like a first state of zeros
+            self._led.pop(leader, None)  # the inputs were the same only by chance, like an initial state of zeros
         if key in self._led:
             return self._together(loop, inputs, key, source)
         self._find(key, source, tensors)
@@ -230,11 +230,11 @@ class _Siblings:
 
 
 class _Source:
-    """What a map reads: the same if it is the same numbers, and leads back to the same gradient."""
+    """Identity of an input: equal for the same memory with the same gradient."""
 
     def __init__(self, inputs: Tensor) -> None:
         base = inputs._base
-        self._kept = inputs if base is None else base  # so that its place is not used again
+        self._kept = inputs if base is None else base  # keeps it alive, so that its address is not reused
         self._place = inputs.data_ptr(), inputs.numel(), inputs.requires_grad
 
     def is_same(self, other: "_Source") -> bool:
@@ -245,14 +245,14 @@ class _Source:
 
 
 def as_multiplied(operand: Tensor) -> Tensor:
-    """Return an operand as a product of torch's own would take it, under autocast too."""
+    """Cast an operand as torch would for a matrix product, under autocast too."""
     device = operand.device.type
     cast = torch.is_autocast_enabled(device) and operand.dtype in (torch.float32, *HALF)
     return operand.to(torch.get_autocast_dtype(device)) if cast else operand
 
 
 class _Map(Waiting):
-    """`W x + b`, and what is added to it."""
+    """`W x + b`, plus an optional term."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
@@ -285,19 +285,19 @@ class _Map(Waiting):
 
 
 class _Onto(_Map):
-    """The same, added to something where that stands."""
+    """The same, added in place to its second input."""
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         if self._bias is not None or inputs[1].dtype != self._weight.dtype:
             return super().run(*inputs)
         entering = inputs[0].to(self._weight.dtype).reshape(-1, self._weight.shape[1])
-        found = inputs[1].data  # a view, which autograd would not let be written to
+        found = inputs[1].data  # bypasses autograd, which would not allow in-place changes
         found.view(len(entering), -1).addmm_(entering, self._weight.t())
         return found, (entering,)
 
 
 class _Together(Waiting):
-    """Several maps of the same input: `W_1 x + b_1` and so on, where a bias may be missing."""
+    """Several maps of the same input: `W_1 x + b_1` and so on; a bias may be missing."""
 
     def __init__(self, *tensors: Tensor) -> None:
         super().__init__()
@@ -356,7 +356,7 @@ class _Products(Waiting):
 
 
 class _Mixed(Waiting):
-    """Sums of a memory's values."""
+    """Weighted sums of a memory's values."""
 
     def __init__(self, values: Tensor) -> None:
         super().__init__()
@@ -380,8 +380,8 @@ class _Mixed(Waiting):
 class _Bent(Waiting):
     r"""`v^\top \tanh(q + k)` for all keys of a memory.
 
-    With `s = σ(2q + 2k)` it is `2 v^\top s - \sum v`, since `\tanh x = 2 σ(2x) - 1`; torch's σ takes a CPU a sixth of
-    the time of its tanh. The slope of tanh is `4 s (1 - s)`. Half precision is taken to float32.
+    With `s = σ(2q + 2k)` it is `2 v^\top s - \sum v`, since `\tanh x = 2 σ(2x) - 1`; on a CPU torch's σ takes a sixth
+    of the time of its tanh. The derivative of tanh is `4 s (1 - s)`. Half precision is computed in float32.
     """
 
     def __init__(self, keys: Tensor, vectors: Tensor) -> None:

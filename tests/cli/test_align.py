@@ -54,7 +54,7 @@ def test_what_has_no_looks_to_weigh_is_told(refused, make_folder, trained, langu
         "There are no links: this model has no attention."
     )
     assert refused("align", language_model, *data, "--posterior") == (
-        "This model has no attention to a source: it is a language model, which reads none."
+        "This model has no attention to a source: it is a language model, which has none."
     )
     for command in ("align", "evaluate"):
         assert refused(command, trained, *data, "--shift", "--posterior") == (
@@ -83,5 +83,5 @@ def test_bad_use_is_told(regard, trained, language_model, corpus):
     ran = regard("align", language_model, "--data", corpus / "pairs.tsv")
     assert (ran.code, ran.err) == (
         2,
-        "regard: This model has no attention to a source: it is a language model, which reads none.\n",
+        "regard: This model has no attention to a source: it is a language model, which has none.\n",
     )

@@ -128,11 +128,11 @@ def test_the_only_layer_is_the_mean(regard, trained, layer):
         (("the dog", "--width", "19"), "--width is 19; it must be at least 20."),
         (
             ("the dog", "--out", "look.bmp"),
-            "Cannot save look.bmp: files of kind '.bmp' cannot be written. Allowed are .png, .svg, .pdf, .html, .json.",
+            "Cannot save look.bmp: files of kind '.bmp' cannot be written. Use one of .png, .svg, .pdf, .html, .json.",
         ),
         (
             ("the dog", "--out", "look"),
-            "Cannot save look: a file without a suffix cannot be written. Allowed are .png, .svg, .pdf, .html, .json.",
+            "Cannot save look: a file without a suffix cannot be written. Use one of .png, .svg, .pdf, .html, .json.",
         ),
         (("the dog", "--out", "no/look.png"), "Cannot write no/look.png: there is no folder no."),
         (("the dog", "--out", "a.json", "--out", "no/b.json"), "Cannot write no/b.json: there is no folder no."),

@@ -41,7 +41,7 @@ def test_classes_are_explained_over_the_image(regard, classes, drawn, tmp_path):
         (("--head", "9"), "There is no head 9: this model has 1, counted from 0."),
         (
             ("--out", "look.gif"),
-            "Cannot save look.gif: files of kind '.gif' cannot be written. Allowed are .png, .svg, .pdf, .html, .json.",
+            "Cannot save look.gif: files of kind '.gif' cannot be written. Use one of .png, .svg, .pdf, .html, .json.",
         ),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_file_of_variants_one_of_which_fails(regard, compared, here):
         (("--presets", "cho2014-small", "--data", "copy", "--steps", "0"), "--steps is 0; it must be at least 1."),
         (("--presets", "cho2014-small", "--data", "copy", "--jobs", "-1"), "--jobs is -1; it must be at least 0."),
         (("--presets", "cho2014-small", "--data", "copy", "--seeds", "1,x"),
-         "--seeds wants whole numbers separated by commas, got '1,x'."),
+         "--seeds must be whole numbers separated by commas, got '1,x'."),
         (("--presets", "cho2014-small", "--data", "copy", "--sentences", "no.txt"),
          "no.txt cannot be read: No such file or directory."),
         (("--presets", "cho2014-small", "--data", "copy", "--alignment", "a"),

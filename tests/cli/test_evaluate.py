@@ -85,7 +85,7 @@ def test_an_embedded_corpus_is_scored_on_its_test_part(regard, trained):
         (("--data", "dates", "--batch", "0"), "--batch is 0; it must be at least 1."),
         (
             ("--data", "dates", "--plot", "a.bmp"),
-            "Cannot save a.bmp: files of kind '.bmp' cannot be written. Allowed are .png, .svg, .pdf.",
+            "Cannot save a.bmp: files of kind '.bmp' cannot be written. Use one of .png, .svg, .pdf.",
         ),
         (("--data", "dates", "--plot", "no/a.png"), "Cannot write no/a.png: there is no folder no."),
         (("--data", "dates", "--translations", "no/a"), "Cannot write no/a: there is no folder no."),

@@ -74,7 +74,7 @@ def test_the_doctor_tells_versions_and_devices(regard):
     found = dict(line.split(maxsplit=1) for line in ran.lines)
     assert found["regard"] == __version__
     assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU", "decoding"} <= {*found}
-    assert ("takes it there" if multiplies_bfloat16() else "takes float32") in found["training"]
+    assert ("uses it" if multiplies_bfloat16() else "uses float32") in found["training"]
 
 
 def test_the_doctor_says_how_to_get_what_is_missing(regard, monkeypatch):

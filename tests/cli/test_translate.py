@@ -86,8 +86,8 @@ def test_n_best_are_numbered_by_line_and_sorted(regard, trained):
         (("--batch", "-3"), "--batch is -3; it must be at least 1."),
         (
             ("--beam", "2", "--n-best", "3"),
-            "n_best is 3 but decoding.beam is 2: a search gives at most as many hypotheses as its beam is wide. "
-            "Set the beam to 3 or more.",
+            "n_best is 3 but decoding.beam is 2: beam search returns at most as many hypotheses as its beam has. Set "
+            "the beam to 3 or more.",
         ),
         (("--device", "gpu"), "There is no device 'gpu': use auto, cpu or cuda."),
     ],
@@ -145,7 +145,7 @@ class TestPairs:
             (("--pairs", "--tag", " bt"), "The tag ' bt' must be one word, such as <bt>: leave out its white space."),
             (
                 ("--pairs",),
-                "Line 2 of the input has a tab, which parts the texts of a pair: give texts alone, such as one "
+                "Line 2 of the input has a tab, which separates the texts of a pair: give single texts, such as one "
                 "column of a TSV file (cut -f 1).",
             ),
         ],
@@ -210,8 +210,8 @@ def test_several_models_write_together(regard, refused, trained, another):
 
 def test_models_that_do_not_fit_are_refused_by_name(refused, trained, language_model):
     assert refused("translate", trained, "--with", language_model) == (
-        f"{trained} and {language_model} cannot write together: an ensemble needs the same vocabularies, and theirs "
-        "differ. Train both on the same data with the same tokenizer settings."
+        f"{trained} and {language_model} cannot form an ensemble: it needs the same vocabularies, and theirs differ. "
+        "Train both on the same data with the same tokenizer settings."
     )
 
 
@@ -249,7 +249,7 @@ def test_every_method_is_at_hand(regard, trained, changes):
             "Unknown setting 'decoding.metod'. Did you mean 'decoding.method'? (regard list settings shows all)",
         ),
         (("top_p=2",), "decoding.top_p is 2.0; it must be above 0 and at most 1 (1 for all tokens)."),
-        (("samples=few",), "decoding.samples wants a whole number, got 'few'."),
+        (("samples=few",), "decoding.samples must be a whole number, got 'few'."),
     ],
 )
 def test_settings_that_are_none_are_refused(refused, trained, changes, message):
@@ -296,9 +296,8 @@ def test_a_shortlist_that_there_is_not(regard, trained):
     ran = regard("translate", trained, "--set", "decoding.shortlist=32", stdin=b"the dog\n")
     assert (ran.code, ran.err) == (
         2,
-        "regard: decoding.shortlist needs to know which words go together, and the model folder has no "
-        f"shortlist.safetensors: none was made, since of {size} words a shortlist would save nothing. Set "
-        "decoding.shortlist=0.\n",
+        "regard: decoding.shortlist needs a table of likely words, and the model folder has no shortlist.safetensors: "
+        f"none was made, since of {size} words a shortlist would save nothing. Set decoding.shortlist=0.\n",
     )
 
 
@@ -313,6 +312,7 @@ def test_terms_survive(regard, refused, trained, tmp_path):
     plain = regard("translate", trained, "--n-best", "2", stdin=b"a cat\n").lines
     assert [line[1:] for line in ran.lines if line.startswith("2")] == [line[1:] for line in plain]
     assert refused("translate", trained, "--keep", "(", stdin=b"a\n") == (
-        "'(', whose matches are to be kept, is no regular expression: missing ), unterminated subpattern at position 0."
+        "The pattern of terms to keep, '(', is not a regular expression: missing ), unterminated subpattern at "
+        "position 0."
     )
     assert refused("translate", trained, "--glossary", "nowhere.tsv", stdin=b"a\n") == "No file 'nowhere.tsv'."

@@ -119,13 +119,13 @@ def test_company_changes_nothing():
         ({"groups": -1}, "decoding.groups is -1; it must be at least 0 (0: one for each hypothesis)."),
         (
             {"groups": 3},
-            "decoding.beam is 5, which 3 groups of the same size (decoding.groups) cannot share: "
-            "take 3, or another number of groups.",
+            "decoding.beam is 5, which does not divide into 3 groups (decoding.groups): use 3, or another number of "
+            "groups.",
         ),
         (
             {"groups": 7},
-            "decoding.beam is 5, which 7 groups of the same size (decoding.groups) cannot share: "
-            "take 7, or another number of groups.",
+            "decoding.beam is 5, which does not divide into 7 groups (decoding.groups): use 7, or another number of "
+            "groups.",
         ),
         ({"diversity": -0.5}, "decoding.diversity is -0.5; it must be at least 0 and finite."),
         ({"diversity": float("inf")}, "decoding.diversity is inf; it must be at least 0 and finite."),

@@ -239,8 +239,8 @@ def test_models_with_other_vocabularies_are_refused(tmp_path):
     with pytest.raises(ModelError) as error:
         Translator.load([a, b])
     assert str(error.value) == (
-        f"{a} and {b} cannot write together: an ensemble needs the same vocabularies, and theirs differ. "
-        "Train both on the same data with the same tokenizer settings."
+        f"{a} and {b} cannot form an ensemble: it needs the same vocabularies, and theirs differ. Train both on the "
+        "same data with the same tokenizer settings."
     )
     c = folder(tmp_path / "c", make(MODEL, tokenizers=other), MODEL, tokenizer=TokenizerConfig(joint=False))
     with pytest.raises(ModelError, match=r"theirs differ \(tokenizer\.joint: True → False\)\. Train both"):
@@ -256,11 +256,11 @@ def test_a_language_model_and_a_translator_are_refused(tmp_path):
     with pytest.raises(ModelError) as error:
         Translator.load([a, b])
     assert str(error.value) == (
-        f"{a} and {b} cannot write together: one of them is a language model, which reads nothing."
+        f"{a} and {b} cannot form an ensemble: one of them is a language model, which has no source."
     )
     with pytest.raises(ConfigError) as refused:
         Ensemble([make(MODEL).model, make(lm).model])
-    assert str(refused.value) == ("An ensemble is of translators or of language models: the two cannot write together.")
+    assert str(refused.value) == ("An ensemble is of translators or of language models: the two cannot be combined.")
 
 
 def test_no_models_are_none():

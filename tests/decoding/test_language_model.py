@@ -97,8 +97,8 @@ def test_a_text_may_fill_the_places_that_there_are_but_not_more():
     with pytest.raises(ConfigError) as error:
         model.translate(["le", "la robe rouge est vieille"])
     assert str(error.value) == (
-        "A prefix, or a text that is to be continued, has 5 tokens but the model has learned only 4 places: "
-        "shorten it to 4 tokens or fewer."
+        "A prefix, or a text to be continued, has 5 tokens but the model has only 4 positions: shorten it to 4 tokens "
+        "or fewer."
     )
 
 
@@ -132,10 +132,10 @@ def test_it_has_no_source_to_look_at_and_needs_no_prefix():
     model = language_model()
     with pytest.raises(ModelError) as error:
         model.align([Pair("", "la robe")])
-    assert str(error.value) == "This model has no attention to a source: it is a language model, which reads none."
+    assert str(error.value) == "This model has no attention to a source: it is a language model, which has none."
     with pytest.raises(ConfigError) as refused:
         model.translate(["la"], prefix=["robe"])
-    assert str(refused.value) == ("A language model continues the texts themselves: put what it must start with there.")
+    assert str(refused.value) == ("A language model continues the texts themselves: put the prefix there.")
     assert model.translate(["la"], prefix=[""])
 
 

@@ -122,7 +122,7 @@ def test_company_changes_nothing():
         (
             {"samples": 4},
             5,
-            "n_best is 5 but decoding.samples is 4: there are no others to choose from. Set it to 5 or more.",
+            "n_best is 5 but decoding.samples is 4: there are too few samples to choose from. Set it to 5 or more.",
         ),
         (
             {"mbr_metric": "chrff"},

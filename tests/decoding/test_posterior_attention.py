@@ -221,4 +221,4 @@ def test_a_target_beyond_the_places_that_there_are_is_told():
     translator = make(replace(system, positions="learned", self_attention=few, attention=few))
     with pytest.raises(ModelError) as error:
         translator.align([Pair("a b", "a b c d e f")], posterior=True)
-    assert str(error.value) == "A target has 7 tokens, and the model knows 4 places."
+    assert str(error.value) == "A target has 7 tokens, but the model has only 4 positions."

@@ -118,7 +118,7 @@ def test_damaged_models_and_impossible_prefixes_are_told():
         run(Broken(float("nan")), sentences([3]), replace(SAMPLE, min_length=5), n_best=2)
     with pytest.raises(ModelError) as error:
         run(Broken(float("-inf"), at=1), sentences([3]), SAMPLE, prefix=[[5]])
-    assert str(error.value) == "The model gives every allowed translation of sentence 1 no probability at all."
+    assert str(error.value) == "The model gives zero probability to every allowed translation of sentence 1."
 
 
 def test_the_nucleus_is_the_smallest_set_that_reaches_p():

@@ -224,7 +224,7 @@ def test_a_token_the_model_rules_out_is_not_an_error_until_it_is_forced():
     assert run(Broken(float("-inf"), at=1), sentences([3]), DecodingConfig(beam=2))
     with pytest.raises(ModelError) as error:
         run(Broken(float("-inf"), at=1), sentences([3]), DecodingConfig(beam=2), prefix=[[5]])
-    assert str(error.value) == "The model gives every allowed translation of sentence 1 no probability at all."
+    assert str(error.value) == "The model gives zero probability to every allowed translation of sentence 1."
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_a_token_the_model_rules_out_is_not_an_error_until_it_is_forced():
         (
             {"beam": 4},
             {"n_best": 5},
-            "n_best is 5 but decoding.beam is 4: a search gives at most as many hypotheses as its beam is wide. "
-            "Set the beam to 5 or more.",
+            "n_best is 5 but decoding.beam is 4: beam search returns at most as many hypotheses as its beam has. Set "
+            "the beam to 5 or more.",
         ),
         ({}, {"candidates": -1}, "candidates is -1; it must be at least 0 (0 for none)."),
         (
@@ -262,18 +262,18 @@ def test_a_token_the_model_rules_out_is_not_an_error_until_it_is_forced():
         (
             {},
             {"prefix": [[4, EOS]]},
-            "A prefix holds the end mark; leave it out, so that there is something to search.",
+            "A prefix contains the end token; leave it out, so that there is something to search.",
         ),
         (
             {"max_length": 2},
             {"prefix": [[4, 4, 4]]},
             "A prefix has 3 tokens but decoding.max_length is 2: set it to 3 or more.",
         ),
-        ({}, {"prefix": [[9]]}, "A prefix holds token 9, but the vocabulary has only 6."),
+        ({}, {"prefix": [[9]]}, "A prefix has token 9, but the vocabulary has only 6 tokens."),
         (
             {},
             {"banned": range(6)},
-            "All 6 tokens of the vocabulary are banned, so nothing can be written.",
+            "All 6 tokens of the vocabulary are banned, so nothing can be generated.",
         ),
     ],
 )
@@ -287,5 +287,5 @@ def test_coverage_needs_attention():
     with pytest.raises(ConfigError) as error:
         run(Oracle(size=6, layers=0), sentences([3]), DecodingConfig(coverage_penalty=0.2))
     assert str(error.value) == (
-        "decoding.coverage_penalty needs a model with attention, and this one has none: set it to 0."
+        "decoding.coverage_penalty needs a model with attention, but this one has none: set it to 0."
     )

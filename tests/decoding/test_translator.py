@@ -175,7 +175,7 @@ def test_a_model_that_knows_so_many_places_reads_the_beginning_of_longer_texts(c
     with caplog.at_level(logging.WARNING, "regard"):
         found = translator.translate(texts)
     assert [record.getMessage() for record in caplog.records] == [
-        "A text of 10 tokens has more than the 3 places that the model knows: only its beginning is read. "
+        "A text of 10 tokens is longer than the 3 positions of the model: only its beginning is read. "
         "the old cat is red and the dress is old…"
     ]
     assert found[1].attention.source == ("the", "old", "cat", "</s>")
@@ -201,8 +201,8 @@ def test_a_prefix_may_fill_the_places_that_there_are_but_not_more(method):
     with pytest.raises(ConfigError) as error:
         translator.translate(["a cat"], prefix=["la robe rouge est vieille un chat"], options=options)
     assert str(error.value) == (
-        "A prefix, or a text that is to be continued, has 7 tokens but the model has learned only 6 places: "
-        "shorten it to 6 tokens or fewer."
+        "A prefix, or a text to be continued, has 7 tokens but the model has only 6 positions: shorten it to 6 tokens "
+        "or fewer."
     )
 
 
@@ -317,14 +317,14 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError) as error:
         find_device("cuda")
-    assert str(error.value) == "The device 'cuda' needs a GPU that PyTorch can use, and there is none: use cpu."
+    assert str(error.value) == "The device 'cuda' needs a GPU that PyTorch can use, but there is none: use cpu."
     assert find_device("auto") == torch.device("cpu")
 
 
 def test_half_a_character_is_refused():
     with pytest.raises(DataError) as caught:
         make().translate(["a", "b \ud800"])
-    assert str(caught.value) == "Text 2 holds half a character (a lone surrogate): 'b \\ud800'."
+    assert str(caught.value) == "Text 2 contains half a character (a lone surrogate): 'b \\ud800'."
 
 
 @pytest.mark.parametrize("kind", [BytePairs, Unigram])

@@ -16,7 +16,7 @@ from regard.native import library as module
 from regard.native.library import Library, library
 from regard.presets import preset
 
-NO_COMPILER = "no C++ compiler (c++-that-is-not-there): decoding takes longer"
+NO_COMPILER = "no C++ compiler (c++-that-is-not-there): decoding is slower"
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_a_compiler_that_fails(monkeypatch, tmp_path):
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert library() == Library(None, f"{broken} cannot compile it (it needs C++20): decoding takes longer")
+    assert library() == Library(None, f"{broken} cannot compile it (it needs C++20): decoding is slower")
     assert list((tmp_path / "cache" / "regard").iterdir()) == []
 
 

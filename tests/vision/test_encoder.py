@@ -354,7 +354,10 @@ def test_a_classifier_over_regions_reads_a_mask():
             "model.image.where says where a block goes, but model.image.block is none: name one (regard list blocks "
             "shows all), or leave it out."
         )),
-        (replace(RESNET, block="soft-mask", where=("4",)), "model.image.where contains '4': the stages are 1 to 3 (model.image.stages)."),
+        (
+            replace(RESNET, block="soft-mask", where=("4",)),
+            "model.image.where contains '4': the stages are 1 to 3 (model.image.stages).",
+        ),
         (replace(RESNET, positions="rotary"), "No grid position named 'rotary'. (regard list grids shows all)"),
         (replace(RESNET, pooling="max"), "model.image.pooling must be one of mean, class, got 'max'."),
         (replace(RESNET, norm="batch"), "model.image.norm must be one of pre, post, got 'batch'."),

@@ -113,7 +113,7 @@ def test_a_long_sentence_is_set_in_blocks_and_far_rows_are_folded():
     lines = heatmap(trace, width=80, color=False).split("\n")
     titles = [line for line in lines if line.startswith("source")]
     assert titles == ["source 1–30 of 60", "source 31–60 of 60"]
-    assert [line.strip() for line in lines if "⋮" in line] == ["⋮ 30 rows look elsewhere"] * 2
+    assert [line.strip() for line in lines if "⋮" in line] == ["⋮ 30 rows attend elsewhere"] * 2
     for word in words:
         (row,) = [line for line in lines if line.endswith(f" {word} 100%")]
         assert row.lstrip().startswith(f"{word} ")

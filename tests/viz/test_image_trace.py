@@ -151,11 +151,11 @@ def test_a_damaged_file_is_one_clear_error(change, tmp_path):
 
 def test_what_does_not_fit_is_refused():
     trace = over_grid().trace
-    with pytest.raises(DisplayError, match="A grid of 2 × 5 cells cannot be looked at with 15 weights a word"):
+    with pytest.raises(DisplayError, match="A grid of 2 × 5 cells does not match 15 weights per word"):
         ImageTrace(trace, picture(), (2, 5))
     with pytest.raises(DisplayError, match="give one of the two"):
         ImageTrace(trace, picture())
-    with pytest.raises(DisplayError, match=re.escape("15 weights a word need boxes of shape (15, 4), got (3, 4).")):
+    with pytest.raises(DisplayError, match=re.escape("15 weights per word need boxes of shape (15, 4), got (3, 4).")):
         ImageTrace(trace, picture(), boxes=np.zeros((3, 4), np.float32))
     with pytest.raises(DisplayError, match=r"Outlines must be given for each word \(3\) or for none, got 1."):
         ImageTrace(trace, picture(), (3, 5), outlines=((),))
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused():
         ImageTrace.of(picture(), ["a"], np.ones((1, 3)))
     with pytest.raises(DisplayError, match="There is no head 3: this model has 1, counted from 0"):
         over_grid().save("look.html", head=3)
-    with pytest.raises(DisplayError, match=r"Allowed are \.png, \.svg, \.pdf, \.html, \.json"):
+    with pytest.raises(DisplayError, match=r"Use one of \.png, \.svg, \.pdf, \.html, \.json"):
         over_grid().save("look.gif")
 
 
@@ -191,7 +191,7 @@ def test_a_strip_has_every_word_its_strongest_weight_and_the_scale(tmp_path):
     look = trace.look()[:-1]
     for weights in look:
         assert f"max {weights.max():.2f}" in texts
-    assert any(f"{top(look):.2f}" in text and "3 × 5 cells, 0.067 each if even" in text for text in texts)
+    assert any(f"{top(look):.2f}" in text and "3 × 5 cells, 0.067 each if uniform" in text for text in texts)
     assert "$5" in texts
 
 

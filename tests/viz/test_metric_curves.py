@@ -66,7 +66,7 @@ def test_no_points_no_plot(tmp_path):
 
 def test_plots_are_pictures_only(tmp_path):
     path = tmp_path / "length.json"
-    expected = f"Cannot save {path}: files of kind '.json' cannot be written. Allowed are .png, .svg, .pdf."
+    expected = f"Cannot save {path}: files of kind '.json' cannot be written. Use one of .png, .svg, .pdf."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         by_length({"a": [("1", 1.0)]}, path)
 

@@ -112,7 +112,7 @@ def test_where_nothing_was_searched_for_there_is_no_score():
 ])  # fmt: skip
 def test_other_kinds_of_files_are_refused(tmp_path, name, got):
     path = tmp_path / name
-    expected = f"Cannot save {path}: {got}. Allowed are .png, .svg, .pdf, .html, .json."
+    expected = f"Cannot save {path}: {got}. Use one of .png, .svg, .pdf, .html, .json."
     with pytest.raises(DisplayError, match=f"^{re.escape(expected)}$"):
         dress().save(path)
     assert not list(tmp_path.iterdir())
@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("content", "reason"), [
     ('{"format": "other"}', "Not an attention trace: 'format' is 'other', expected 'regard-trace-1'."),
     ("[1, 2]", "Not an attention trace: 'format' is None, expected 'regard-trace-1'."),
-    ('{"format": "regard-trace-1"}', "Not a whole attention trace: KeyError: 'source'."),
+    ('{"format": "regard-trace-1"}', "Not a complete attention trace: KeyError: 'source'."),
     ("{", "not a JSON file (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))."),
 ])  # fmt: skip
 def test_files_that_are_no_traces(tmp_path, content, reason):
@@ -166,7 +166,7 @@ def test_a_trace_broken_by_hand_is_refused(tmp_path):
     record = dress().to_json()
     record["weights"] = record["weights"][0]
     record["shape"] = [7]
-    with pytest.raises(DisplayError, match=r"^Not a whole attention trace: ValueError: "):
+    with pytest.raises(DisplayError, match=r"^Not a complete attention trace: ValueError: "):
         AttentionTrace.from_json(json.loads(json.dumps(record)))
 
 

@@ -84,5 +84,5 @@ def test_without_attention_there_is_a_part_but_no_page():
     assert 'class="stepper trace blind"' in text_part(blind)
     with pytest.raises(DisplayError, match="This model has no attention"):
         text_page(blind)
-    with pytest.raises(DisplayError, match="nothing was written"):
+    with pytest.raises(DisplayError, match="the output is empty"):
         text_part(make_trace("ab", ""))

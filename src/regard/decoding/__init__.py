@@ -1,1 +1,1 @@
-"""Searching for translations, over the Decoder protocol alone."""
+"""Decoding methods, written against the Decoder interface alone."""

@@ -1,4 +1,4 @@
-"""How many sentences are searched at once, and which."""
+"""Batch sizes of searches, and grouping sentences into batches."""
 
 import math
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ from regard.decoding.native_search import together
 from regard.errors import ConfigError
 
 BATCH = 64
-"""Sentences of a batch, unless it is said how many."""
+"""Default batch size, in sentences."""
 LARGE_BATCH = 512
-"""On a GPU, which has little to do otherwise."""
+"""Default on a GPU, which larger batches use better."""
 LARGE_MEMORY = 16 * 2**30
-"""Bytes that a GPU needs for those; with less, it gets a quarter as many."""
+"""GPU memory in bytes required for that; with less, a quarter of it."""
 FULL = 100
-"""Up to this many tokens a sentence counts as one of a batch; longer ones take the place of several."""
+"""Sentences of up to this many tokens count as one; longer ones count as several."""
 SMALLEST = 8
-"""Batches are not made smaller than this for the sake of having one for each thread."""
+"""Batches are not made smaller than this to give each thread one."""
 FEW = 8
-"""Up to this many samples a sentence counts as one of a batch; with more, it takes the place of several."""
+"""Up to this many samples a sentence counts as one; with more, as several."""
 
 
 def batch_size_for(device: torch.device, options: DecodingConfig, n_best: int, asked: int | None) -> int:
-    """Return how many sentences make a batch: as many as the device likes, unless that was said."""
+    """Return the batch size: `asked` if given, else the device's default; smaller with many samples."""
     size = asked
     if size is None:
         size = BATCH
@@ -36,10 +36,10 @@ def batch_size_for(device: torch.device, options: DecodingConfig, n_best: int, a
 
 
 def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Put sentences of like length together, the longest first (so that memory runs out at once or never).
+    """Group sentences of similar length, the longest first (so that an out-of-memory error comes at once or never).
 
-    What a search keeps grows with the square of the length: `batch_size` sentences of up to `FULL` tokens make a
-    batch, and fewer of longer ones.
+    The memory of a search grows with the square of the length: a batch has `batch_size` sentences of up to `FULL`
+    tokens, fewer of longer ones.
     """
     if batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
@@ -55,9 +55,9 @@ def batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
 
 
 def groups(lengths: Sequence[int], batch_size: int, natively: bool) -> Sequence[list[list[int]]]:
-    """Cut the work into batches, and put together those that are searched at once."""
+    """Group sentences into batches, and batches into groups that are searched together."""
     if not natively:
         return [[batch] for batch in batches(lengths, batch_size)]
-    # Each thread gets something to encode.
+    # Give each thread a batch to encode.
     share = max(SMALLEST, math.ceil(len(lengths) / torch.get_num_threads()))
     return together(batches(lengths, min(batch_size, share)), lengths)

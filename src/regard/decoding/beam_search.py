@@ -1,4 +1,4 @@
-"""Beam search, and the diverse one of several groups; with a beam of one it is greedy search."""
+"""Beam search and diverse beam search; a beam of one is greedy search."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,15 +18,14 @@ from regard.shapes import Float, Int, Tensor
 class Beam(Choose):
     r"""Keep the best extensions of all live hypotheses of a group (Sutskever et al. 2014, section 3.2).
 
-    Where there are G groups of B / G hypotheses, they choose one after the other, and a token costs the later ones
-    more for each time that an earlier one has chosen it at the same step (Vijayakumar et al. 2016, equation 5, with
-    their Hamming diversity):
+    With G groups of B / G hypotheses, the groups choose in turn, and each time that an earlier group has chosen a token
+    at the same step it costs the later ones more (Vijayakumar et al. 2016, equation 5, with their Hamming diversity):
 
     .. math::
         Y^g_{[t]} = \mathrm{argmax} \sum_b \Theta(y^g_{b,[t]}) + \lambda \sum_{h < g} \Delta(Y^h_{[t]})[y^g_{b,t}]
         \qquad \Delta(Y^h)[w] = -|\{b : y^h_{b,t} = w\}|
 
-    :math:`\Theta` is the log-probability of all tokens so far: what a step's choice has cost is not carried on.
+    :math:`\Theta` is the log-probability of all tokens so far; the diversity cost of a step is not carried over.
     """
 
     def __init__(self, width: int, groups: int = 1, diversity: float = 0.0) -> None:
@@ -40,7 +39,7 @@ class Beam(Choose):
         length: int,
         sentences: Int[Tensor, " B"],
     ) -> Chosen:
-        """Let the groups choose in turn; before the first token there is one hypothesis, which all of them extend."""
+        """Let the groups choose in turn; before the first token they all extend the same single hypothesis."""
         slots = max(1, totals.shape[1] // self.groups)
         chosen = []
         taken = possible.new_zeros(len(possible), possible.shape[2]) if self.groups > 1 else None
@@ -57,9 +56,9 @@ class Beam(Choose):
     def _best(
         self, totals: Float[Tensor, "B N"], possible: Float[Tensor, "B N W"]
     ) -> tuple[Float[Tensor, "B M"], Int[Tensor, "B M"], Int[Tensor, "B M"]]:
-        """Return the best extensions of one group: what ranks them, their tokens, and what they extend."""
+        """Return the best extensions of one group: their ranking scores, their tokens, and the slots they extend."""
         count = self.width // self.groups
-        # No more than `count` extensions of one hypothesis are kept: those first, not a sum over the whole vocabulary.
+        # At most `count` extensions of one hypothesis are kept: take those first, rather than add over the vocabulary.
         near, tokens = best(possible.flatten(0, 1), count)
         ranked, chosen = best((totals.reshape(-1, 1) + near).view(len(totals), -1), count)
         return ranked, tokens.view(len(totals), -1).gather(1, chosen), chosen // near.shape[1]
@@ -81,9 +80,9 @@ def beam_search(
 def diverse_beam_search(
     decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
-    """Split the beam into groups that keep away from each other's words (Vijayakumar et al. 2016).
+    """Split the beam into groups that avoid each other's words (Vijayakumar et al. 2016).
 
-    Two groups can find the same: it is given once. Ranking knows nothing of diversity: scores are those of `beam`.
+    A hypothesis that several groups find is returned once. Scores are those of `beam`, without the diversity cost.
     Differs from the paper: a length penalty where `decoding.length_penalty` is not 0.
     """
     rules = Rules.make(encoded.mask, options, request)
@@ -93,7 +92,7 @@ def diverse_beam_search(
 
 
 def _distinct(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """Drop what is there before already."""
+    """Drop duplicates, keeping the first."""
     kept: dict[tuple[int, ...], Hypothesis] = {}
     for hypothesis in hypotheses:
         kept.setdefault(tuple(hypothesis.tokens), hypothesis)

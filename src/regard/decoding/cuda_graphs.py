@@ -1,9 +1,9 @@
-"""Beam search in tensors of fixed shapes, whose steps a GPU takes by itself: each is recorded once as a CUDA graph.
+"""Beam search on a GPU with CUDA graphs: tensors of fixed shapes, and each step one graph replay.
 
-The search in `loop.py` launches some hundred small kernels at every step, and then asks the GPU who goes on. Here all
-that a step reads and writes stands where it stood at the step before, so one launch replays all of them. A sentence
-that is done stays in its place and is left alone; the host hears of it some steps later, without the GPU waiting, and
-when most of a batch is done the rest moves to a smaller frame. The results are those of `loop.py`.
+The search in `search_loop.py` launches about a hundred small kernels per step, and syncs with the host to see which
+sentences go on. Here the tensors of a step stay at fixed addresses, so one launch replays all kernels. A finished
+sentence keeps its place and is ignored; the host learns of it some steps later, without a sync, and when most of a
+batch is finished the rest moves to a smaller frame. Results are those of `search_loop.py`.
 """
 
 import logging
@@ -26,28 +26,28 @@ from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Int, Tensor
 
 SENTENCES = (1, 8, 64)
-"""Frames have room for so many sentences, or for a power of two above: below, a GPU is not busy anyway."""
+"""Capacities of frames in sentences; beyond these, powers of two. Smaller ones would not use the GPU any better."""
 PLACES = 16
-"""Sources are filled up to a multiple of this."""
+"""Source lengths are padded to a multiple of this."""
 STEPS = 32
-"""A frame has room for so many steps, or for twice, four times, … as many."""
+"""Capacity of a frame in steps, or twice, four times, … as many."""
 EVERY = 2
-"""Steps after which the GPU tells who goes on."""
+"""Number of steps between messages to the host about which sentences go on."""
 BEHIND = 1
-"""How many times it may have told before the host listens: it always has something to do."""
+"""Number of messages that may be pending before the host reads one, so that the GPU's queue never runs empty."""
 SHARE = 4
-"""A batch moves to a smaller frame when one in so many of its places is still searched."""
+"""A batch moves to a smaller frame when at most one in this many of its places is still searched."""
 KEPT = 24
-"""Frames that are kept; the one that was not used for the longest goes first."""
+"""Number of frames kept; the least recently used is dropped first."""
 
 logger = logging.getLogger("regard")
 
 
 class Graphs:
-    """The frames of one model, made when they are first needed and used again for batches of like shapes."""
+    """The frames of one model, created on first use and reused for batches of similar shapes."""
 
     def __init__(self, captures: bool = True, smallest: int = SENTENCES[-1]) -> None:
-        """Without `captures`, steps are taken kernel by kernel. No batch moves to a frame smaller than `smallest`."""
+        """Without `captures`, kernels are launched one by one. No batch moves to a frame smaller than `smallest`."""
         self.smallest = smallest
         self._captures = captures
         self._frames: OrderedDict[Any, Frame] = OrderedDict()
@@ -58,7 +58,7 @@ class Graphs:
 
     @staticmethod
     def can(options: DecodingConfig, request: Request) -> bool:
-        """Whether this is a search that frames know."""
+        """Whether frames support this search."""
         plain = options.method == "beam" and not options.coverage_penalty and not any(request.prefix or ())
         return (
             plain
@@ -77,10 +77,10 @@ class Graphs:
         lengths: Sequence[int] | None = None,
         meanwhile: Iterator[None] | None = None,
     ) -> list[list[Hypothesis]] | None:
-        """Find what `beam_search` finds; None where the decoder has no steady state.
+        """Return what `beam_search` returns; None if the decoder has no steady state.
 
-        `lengths` are those of the sources, for who knows them without asking the device. `meanwhile` is what the host
-        does, bit by bit, while it would wait.
+        `lengths` are the source lengths on the host, if known. `meanwhile` is work that the host does, one item at a
+        time, while it would wait.
         """
         with torch.inference_mode(), self._alone:
             if not self._is_steady(decoder, encoded):
@@ -99,7 +99,7 @@ class Graphs:
     def frame(
         self, decoder: Decoder[Any], like: Encoded, options: DecodingConfig, request: Request, shape: Shape
     ) -> Frame:
-        """Return a frame of this shape; the first time, make it."""
+        """Return a frame of this shape, creating it the first time."""
         weights = tuple(weight.data_ptr() for weight in decoder.parameters())
         if weights != self._weights:
             self._frames.clear()
@@ -134,7 +134,7 @@ class Graphs:
         except RuntimeError as error:
             self._captures = False
             logger.warning(
-                "Steps of this search are launched kernel by kernel, which is slower: they cannot be recorded (%s).",
+                "Steps of this search cannot be recorded as a CUDA graph: launching kernels one by one, slower (%s).",
                 str(error).strip().splitlines()[0],
             )
 
@@ -151,17 +151,17 @@ class _Search:
         request: Request,
         limits: list[int],
     ) -> None:
-        """`limits` are the most tokens of each sentence."""
+        """`limits` are the maximum lengths of the sentences."""
         self.graphs, self.decoder, self.encoded, self.options, self.request = graphs, decoder, encoded, options, request
         self.limits, self.longest = limits, max(limits)
         self.history = History()
         self.numbers = list(range(len(self.limits)))
         """The sentences still searched, in the order of their places."""
         self.recorded = 0
-        """Steps that the history has."""
+        """Number of steps in the history."""
         self.frame = self._frame(len(self.limits), 1)
         self.results = each(torch.clone, self.frame.board)
-        """What is known of sentences that are not searched any more, by their numbers."""
+        """Results of finished sentences, by sentence number."""
 
     def _frame(self, sentences: int, length: int) -> Frame:
         steps = STEPS
@@ -172,7 +172,7 @@ class _Search:
         return self.graphs.frame(self.decoder, self.encoded, self.options, self.request, shape)
 
     def found(self, meanwhile: Iterator[None]) -> list[list[Hypothesis]]:
-        """Step until every sentence is done."""
+        """Run steps until every sentence is finished."""
         self.frame.begin(self.encoded, self.limits)
         told: deque[_Told] = deque()
         for length in range(1, self.longest + 1):
@@ -196,13 +196,13 @@ class _Search:
         return self._hypotheses()
 
     def _move(self, places: Int[Tensor, " B"], frame: Frame, length: int) -> None:
-        """Go on in another frame, with what stands in these places, before token number `length`."""
+        """Continue in another frame with the sentences in these places, before token number `length`."""
         self._leave(length)
         frame.take_over(self.frame, send(places, self.encoded.mask.device))
         self.frame, self.numbers = frame, [self.numbers[place] for place in places.tolist()]
 
     def _leave(self, length: int) -> None:
-        """Note what the frame knows: it may be used for something else before that is looked at."""
+        """Save the frame's results: the frame may be reused before they are read."""
         count, numbers = len(self.numbers), send(torch.tensor(self.numbers), self.encoded.mask.device)
         for known, own in zip(self.results, self.frame.board, strict=True):
             known.index_copy_(0, numbers, own[:count])
@@ -223,7 +223,7 @@ class _Search:
         return [[next(traced) for _ in own] for own in ends]
 
     def _ends(self) -> Iterator[list[End]]:
-        """Tell where the hypotheses of each sentence end, best first: the complete ones, then those cut off."""
+        """Yield where the hypotheses of each sentence end, best first: complete ones, then those cut off."""
         board = self.results
         tables = [part[: len(self.limits)].tolist() for part in (board.scores, board.lengths, board.slots, board.cut)]
         for number, (scores, lengths, slots, cut) in enumerate(zip(*tables, strict=True)):
@@ -236,7 +236,7 @@ class _Search:
 
 
 class _Told:
-    """Which sentences go on, on its way to the host."""
+    """A message to the host about which sentences go on."""
 
     def __init__(self, going: Bool[Tensor, " B"]) -> None:
         self._event: Any = None
@@ -249,7 +249,7 @@ class _Told:
             self._going = going.clone()
 
     def heard(self, meanwhile: Iterator[None]) -> list[bool]:
-        """Wait for it."""
+        """Wait for the message, working on `meanwhile`."""
         while self._event is not None and not self._event.query():
             if next(meanwhile, self) is self:  # nothing left to do
                 self._event.synchronize()
@@ -257,5 +257,5 @@ class _Told:
 
 
 def room_for(sentences: int) -> int:
-    """Return how many sentences a frame has room for that is to hold so many."""
+    """Return the capacity of the smallest frame for this many sentences."""
     return next((size for size in SENTENCES if size >= sentences), 1 << (sentences - 1).bit_length())

@@ -1,9 +1,9 @@
-r"""Several models that write together: at every step, the mean of what they say comes next.
+r"""Ensembles: the mean of several models' next-token distributions, at every step.
 
 .. math:: p(y_t | y_{<t}, x) = \frac{1}{n} \sum_i p_i(y_t | y_{<t}, x)
 
-They may be systems of any kind, but must have the same vocabularies. (Sutskever et al. 2014, section 3.6, and most of
-the systems since, report ensembles.)
+The models may be of any kind, but must have the same vocabularies. (Sutskever et al. 2014, section 3.6; most systems
+since then report ensembles.)
 """
 
 import math
@@ -20,13 +20,13 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 class ReadByAll(Encoded):
-    """What every member has read. As far as a search is concerned it is what the first has."""
+    """The encoder outputs of every member; a search sees those of the first."""
 
     members: tuple[Encoded, ...]
 
     @classmethod
     def of(cls, members: Sequence[Encoded]) -> "ReadByAll":
-        """Put together what was read."""
+        """Combine the members' encoder outputs."""
         together = cls(*members[0])
         together.members = tuple(members)
         return together
@@ -35,11 +35,11 @@ class ReadByAll(Encoded):
 class EnsembleDecoder(Decoder[tuple[Any, ...]]):
     r"""Average the probabilities of several decoders.
 
-    With `mean="geometric"` it is the mean of their log-probabilities, normalised again: a product of experts, which
-    writes only what no member thinks impossible.
+    With `mean="geometric"` it is the mean of their log-probabilities, renormalised: a product of experts, which gives
+    no probability to what any member rules out.
 
-    Its layers of attention are those of all members, one member after the other; where they do not have the same number
-    of heads, each member's heads are averaged to one. A member without attention adds no layer.
+    Its attention layers are those of all members, one member after the other. If numbers of heads differ, each member's
+    heads are averaged to one. A member without attention adds no layer.
     """
 
     def __init__(self, members: Sequence[Decoder[Any]], mean: str = "arithmetic") -> None:
@@ -55,63 +55,63 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
 
     @property
     def most(self) -> int | None:
-        """As many tokens as every member can write."""
+        """Maximum target length: the smallest of the members'."""
         return min((member.most for member in self.members if member.most is not None), default=None)
 
     def start(self, encoded: Encoded) -> tuple[Any, ...]:
-        """Start each from what it has read itself."""
+        """Start each member from its own encoder output."""
         return tuple(member.start(own) for member, own in zip(self.members, _split(encoded), strict=True))
 
     def step(self, token: Int[Tensor, " B"], state: tuple[Any, ...], look: bool = True) -> Step:
-        """Let each take the same step."""
+        """Run the same step with each member."""
         steps = [member.step(token, own, look) for member, own in zip(self.members, state, strict=True)]
         logits = self._mean([step.logits for step in steps])
         weights = [step.weights for step in steps if step.weights is not None]
         return Step(logits, tuple(step.state for step in steps), _join(weights) if look else None)
 
     def reorder(self, state: tuple[Any, ...], rows: Int[Tensor, " N"]) -> tuple[Any, ...]:
-        """Pick rows of each one's state."""
+        """Select rows of each member's state."""
         return tuple(member.reorder(own, rows) for member, own in zip(self.members, state, strict=True))
 
     def reorder_within(self, state: tuple[Any, ...], rows: Int[Tensor, " N"]) -> tuple[Any, ...]:
-        """Pick rows of what differs, of each one's state."""
+        """Reorder each member's state within sources."""
         return tuple(member.reorder_within(own, rows) for member, own in zip(self.members, state, strict=True))
 
     def alone(self, state: tuple[Any, ...], rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> tuple[Any, ...]:
-        """Let each see one place alone."""
+        """Restrict each member to one source position."""
         return tuple(member.alone(own, rows, places) for member, own in zip(self.members, state, strict=True))
 
     def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
-        """Run each over the same tokens. What comes out is averaged, so the features are log-probabilities already."""
+        """Run each member over the same tokens. The features are log-probabilities, as outputs are averaged."""
         taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]
         logits = [member.logits(own) for member, own in zip(self.members, taught, strict=True)]
         weights = [own.weights for own in taught if own.weights is not None]
         return Taught(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
-        """Leave them as they are: `teach` has made log-probabilities of them."""
+        """Return them unchanged: `teach` returns log-probabilities."""
         return features
 
     def copied_as(self, source: Sequence[int]) -> list[int]:
-        """Return what any of them can copy."""
+        """Return what any member can copy."""
         return sorted({word for member in self.members for word in member.copied_as(source)})
 
     def _mean(self, logits: Sequence[Float[Tensor, "*N W"]]) -> Float[Tensor, "*N W"]:
         every = torch.stack([each.float().log_softmax(dim=-1) for each in logits])
         if self.geometric:
-            return every.mean(dim=0)  # logits need not be normalised: who reads them does it
+            return every.mean(dim=0)  # logits need not be normalised: the caller does it
         return every.logsumexp(dim=0) - math.log(len(every))
 
 
 class Ensemble(nn.Module):
-    """Models that translate as one."""
+    """Models that decode together."""
 
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         if not members:
             raise ConfigError("An ensemble needs at least one model.")
         if len({member.reads for member in members}) > 1:
-            raise ConfigError("An ensemble is of translators or of language models: the two cannot write together.")
+            raise ConfigError("An ensemble is of translators or of language models: the two cannot be combined.")
         self.models = nn.ModuleList(members)
 
     @property
@@ -121,27 +121,27 @@ class Ensemble(nn.Module):
 
     @property
     def decoder(self) -> EnsembleDecoder:
-        """The members' decoders, their probabilities averaged."""
+        """The ensemble of the members' decoders, with the arithmetic mean."""
         return self.averaging("arithmetic")
 
     @property
     def reads(self) -> bool:
-        """Whether there is a source to read."""
+        """Whether it reads a source."""
         return self.members[0].reads
 
     @property
     def most_read(self) -> int | None:
-        """As many tokens as every member can read."""
+        """Maximum source length: the smallest of the members'."""
         return min((member.most_read for member in self.members if member.most_read is not None), default=None)
 
     def averaging(self, mean: str) -> EnsembleDecoder:
-        """Return the members' decoders, averaged in the given way."""
+        """Return the ensemble of the members' decoders, with the given mean."""
         return EnsembleDecoder([member.decoder for member in self.members], mean)
 
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> ReadByAll:
-        """Let each read the source in its own way; `lengths` as in `Seq2Seq.encode`."""
+        """Encode the source with each member; `lengths` as in `Seq2Seq.encode`."""
         return ReadByAll.of([member.encode(source, mask, lengths) for member in self.members])
 
 
@@ -151,7 +151,7 @@ def _split(encoded: Encoded) -> tuple[Encoded, ...]:
 
 
 def _join(weights: Sequence[Float[Tensor, "*B _ _ S"]]) -> Float[Tensor, "*B L H S"]:
-    """Put the layers of all members one after the other; layers are the third axis from the end, heads the second."""
+    """Concatenate the layers of all members; layers are the third axis from the end, heads the second."""
     looking = [each for each in weights if each.shape[-3]]
     if not looking:
         return weights[0]

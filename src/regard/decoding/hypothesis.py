@@ -1,4 +1,4 @@
-"""One result of a search, and the record from which it is put together by following the pointers back."""
+"""Hypotheses, and the search history from which they are reconstructed by following back-pointers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 @dataclass(eq=False)
 class Hypothesis:
-    """What a search wrote for one sentence, with where the model looked at each of its own steps."""
+    """The result of a search for one sentence, with the attention weights of each step."""
 
     tokens: list[int]
-    """The tokens written: no start mark; the end mark is last unless the longest length was reached without it."""
+    """The tokens, without the start token; the last is the end token, unless the maximum length was reached first."""
     score: float
-    """What hypotheses are ranked by, after penalties."""
+    """The ranking score, after penalties."""
     log_probs: list[float]
     """Log-probability of each token given those before it."""
     weights: Float[Tensor, "T L H S"]
-    """Attention while each token was written, on the CPU; S counts the real source positions alone."""
+    """Attention at each step, on the CPU; S counts only real source positions."""
     candidates: list[list[tuple[int, float]]] = field(default_factory=list)
-    """For each step, the most probable tokens with their probabilities, best first; empty if not asked for."""
+    """For each step, the most probable tokens with their probabilities, best first; empty if not requested."""
 
 
 class End(NamedTuple):
@@ -37,7 +37,7 @@ class End(NamedTuple):
 
 
 class Path(NamedTuple):
-    """One column per hypothesis, one line per step: what it wrote, and which row of the decoder wrote it."""
+    """One column per hypothesis, one row per step: its token, and the decoder row that generated it."""
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
@@ -45,11 +45,11 @@ class Path(NamedTuple):
 
 
 class History:
-    """Every step of a search as it happened, on the device, never reordered.
+    """Every step of a search, on the device, never reordered.
 
-    Slot n of a sentence at one step extends the hypothesis in slot `parents[n]` of the step before. Hypotheses that
-    were dropped stay in the record; `trace` follows the pointers of those that were kept, once, at the end.
-    R counts the rows that the decoder stepped: one for each slot of the step before.
+    Slot n of a sentence extends the hypothesis in slot `parents[n]` of the step before. Dropped hypotheses stay in the
+    history; `trace` follows the back-pointers of those that were kept, once, at the end. R counts the decoder's rows:
+    one for each slot of the step before.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class History:
         log_probs: Float[Tensor, "B N"],
         weights: Float[Tensor, "R L H S"] | None,
     ) -> None:
-        """Add a step: what was chosen for each sentence still searched, and the attention of the decoder's rows."""
+        """Add a step: the choices for each sentence still searched, and the attention of the decoder's rows."""
         self.sentences.append(sentences)
         self.tokens.append(tokens)
         self.parents.append(parents)
@@ -77,7 +77,7 @@ class History:
             self.weights.append(weights)
 
     def trace(self, ends: Sequence[End], real: Bool[Tensor, "B S"]) -> list[Hypothesis]:
-        """Put together the hypotheses that end at the given places."""
+        """Reconstruct the hypotheses that end at the given places."""
         if not ends:
             return []
         path = self._follow(ends)
@@ -101,12 +101,12 @@ class History:
         return found
 
     def written(self, ends: Sequence[End]) -> list[list[int]]:
-        """Return the tokens alone of the hypotheses that end at the given places."""
+        """Return only the tokens of the hypotheses that end at the given places."""
         path = self._follow(ends)
         return [path.tokens[: end.length, column].tolist() for column, end in enumerate(ends)]
 
     def _follow(self, ends: Sequence[End]) -> Path:
-        """Walk back from every end at once, on the host: three copies from the device for the whole search."""
+        """Follow the back-pointers from all ends at once, on the host, with three copies from the device in all."""
         tokens, parents, log_probs = map(_to_host, (self.tokens, self.parents, self.log_probs))
         sentence, length, slot = (np.array(part) for part in list(zip(*ends, strict=True))[:3])
         shape = (len(tokens), len(ends))
@@ -122,7 +122,7 @@ class History:
         return path
 
     def _gather(self, steps: Sequence[Tensor], rows: NDArray[np.int64]) -> Tensor:
-        """Take from every step the row that each hypothesis went through (any row after its end)."""
+        """Select from every step the row of each hypothesis (any row after its end)."""
         index = torch.from_numpy(rows).to(steps[0].device)
         return torch.stack([step.index_select(0, row) for step, row in zip(steps, index, strict=True)])
 
@@ -136,7 +136,7 @@ class History:
 
 
 def _to_host(steps: Sequence[Tensor]) -> list[NDArray[np.generic]]:
-    """Copy the tensors of all steps to the host in one go, whatever their sizes."""
+    """Copy the tensors of all steps to the host in one transfer, whatever their sizes."""
     joined = torch.cat([step.flatten() for step in steps]).cpu()
     parts = torch.split(joined, [step.numel() for step in steps])
     return [part.view(step.shape).numpy() for part, step in zip(parts, steps, strict=True)]

@@ -1,4 +1,4 @@
-"""Reading lines as they come, so that a slow writer is answered at once and a fast one in large batches."""
+"""Read lines as they arrive: a slow writer is answered at once, a fast one in large batches."""
 
 import io
 import select
@@ -9,24 +9,24 @@ from typing import IO, NamedTuple
 from regard.errors import DataError
 
 Stream = IO[bytes] | io.BufferedIOBase
-"""Standard input, any other file opened for reading bytes, or bytes in memory."""
+"""Standard input, another binary file, or bytes in memory."""
 CHUNK = 1 << 16
-"""Bytes asked for at a time: what a pipe holds."""
+"""Bytes per read: the capacity of a pipe."""
 
 
 class Lines(NamedTuple):
-    """Some lines of a stream."""
+    """Consecutive lines of a stream."""
 
     first: int
-    """The number of the first, counted from 1."""
+    """Number of the first line, counted from 1."""
     texts: list[str]
 
 
 def as_they_come(stream: Stream, most: int = 1024) -> Iterator[Lines]:
-    """Yield all lines that have arrived, at least one and at most `most` at a time, until the stream ends.
+    """Yield the lines that have arrived, at least one and at most `most` at a time, until the stream ends.
 
-    A line ends with a newline alone (as for every other Unix tool), a carriage return before it is dropped, and so is
-    a byte order mark before the first. A line that is not UTF-8 ends it with a DataError, after those before it.
+    Only a newline ends a line, as for other Unix tools. A carriage return before it is dropped, as is a byte order mark
+    before the first line. A line that is not UTF-8 raises a DataError, after the lines before it were yielded.
     """
     arrived = _Arrived(stream)
     number = 0
@@ -47,7 +47,7 @@ def as_they_come(stream: Stream, most: int = 1024) -> Iterator[Lines]:
 
 
 class _Arrived:
-    """The lines of a stream that were read and not yet asked for, and the beginning of the one after them."""
+    """Lines that were read but not yet yielded, and the beginning of the next one."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -56,13 +56,13 @@ class _Arrived:
         self._ended = False
 
     def wait(self, most: int) -> list[bytes]:
-        """Wait for a line, then take those that are there too; none when the stream has ended."""
+        """Wait for a line, then return it with all others that have arrived; empty at the end of the stream."""
         while not self._ended and (not self._whole or (len(self._whole) < most and self._more_is_there())):
             self._read()
         return [self._whole.popleft() for _ in range(min(most, len(self._whole)))]
 
     def _read(self) -> None:
-        # read1 returns what one system call gives and keeps nothing back, so that `select` sees all that is left.
+        # read1 returns the result of one system call and buffers nothing, so `select` is right about what is left.
         chunk: bytes = self._stream.read1(CHUNK)  # type: ignore[union-attr]
         self._begun += chunk
         if not chunk:
@@ -78,7 +78,7 @@ class _Arrived:
         try:
             return bool(select.select([self._stream], [], [], 0)[0])
         except (io.UnsupportedOperation, ValueError):
-            return True  # not a file of the system's, so never to be waited for
+            return True  # not a system file, so reading never blocks
 
 
 def _decode(line: bytes, number: int) -> str:

@@ -1,11 +1,11 @@
-r"""Minimum Bayes risk: of several samples, the one that is most like all the others.
+r"""Minimum Bayes risk decoding: of several samples, the one most similar to all others.
 
 .. math::
     \hat y = \mathrm{argmax}_{h \in H} \frac{1}{|R|} \sum_{r \in R} u(h, r)
     \qquad H = R = \{y_1 … y_n\} \sim p(y|x)
 
-(Eikema & Aziz 2020, section 5; Freitag et al. 2022.) The most probable translation can be a freak, such as an empty
-one; what is like most of what the model would write is seldom one.
+(Eikema & Aziz 2020, section 5; Freitag et al. 2022.) The most probable translation can be an outlier, such as an empty
+one; one that is similar to most of what the model would generate seldom is.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ from regard.models.protocol import Decoder, Encoded
 from regard.registry import Registry
 
 Utility = Callable[[Sequence[str]], NDArray[np.float64]]
-"""How good each of some texts is, from 0 to 100, where each of them is right: a row for each text as it was written, a
-column for each as the right one. What is known of a text is found out once, and not for every pair it is in."""
+"""Scores of texts against each other, from 0 to 100: a row for each text as hypothesis, a column for each as reference.
+One call scores all pairs, so that statistics of a text are computed once."""
 
 utilities: Registry[Utility] = Registry("utility", "utilities")
 
@@ -34,13 +34,13 @@ _BETA: Final = 2
 
 @utilities.register("chrf")
 def chrf(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return the F-score of character n-grams of one text (chrF2, Popović 2015), as sacreBLEU computes it."""
+    """Return the chrF2 of each text against each (Popović 2015), as sacreBLEU computes it."""
     stripped = ["".join(text.split()) for text in texts]
     precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
     for order in _ORDERS:
         shared = _shared(stripped, order)
         written = np.diagonal(shared)
-        both = np.minimum.outer(written, written) > 0  # an order counts where both texts are as long as that
+        both = np.minimum.outer(written, written) > 0  # an order counts if both texts are long enough
         precision += np.where(both, shared / np.maximum(written[:, None], 1), 0)
         recall += np.where(both, shared / np.maximum(written[None, :], 1), 0)
         orders += both
@@ -51,7 +51,7 @@ def chrf(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _shared(texts: Sequence[str], order: int) -> NDArray[np.float64]:
-    """Count the n-grams that each two texts share; one that is there several times is as many different ones."""
+    """Count the n-grams that each pair of texts shares; repeated ones match as often as both have them."""
     columns: dict[tuple[str, int], int] = {}
     rows = [[columns.setdefault(key, len(columns)) for key in _numbered(text, order)] for text in texts]
     there = np.zeros((len(texts), len(columns)))
@@ -61,7 +61,7 @@ def _shared(texts: Sequence[str], order: int) -> NDArray[np.float64]:
 
 
 def _numbered(text: str, order: int) -> Iterator[tuple[str, int]]:
-    """Yield the n-grams of a text, each with the number of times that it came before."""
+    """Yield the n-grams of a text, each with the number of times that it occurred before."""
     seen: dict[str, int] = {}
     for start in range(len(text) - order + 1):
         gram = text[start : start + order]
@@ -71,8 +71,8 @@ def _numbered(text: str, order: int) -> Iterator[tuple[str, int]]:
 
 @utilities.register("bleu")
 def bleu(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return BLEU of one text: orders up to its length, smoothed exponentially, by sacreBLEU."""
-    from sacrebleu.metrics.bleu import BLEU  # only who asks for it waits for its import
+    """Return the sentence BLEU of each text against each: effective order, exponential smoothing, by sacreBLEU."""
+    from sacrebleu.metrics.bleu import BLEU  # imported only on use, as it is slow
 
     metric = BLEU(effective_order=True)
     return np.array([[float(metric.sentence_score(text, [right]).score) for right in texts] for text in texts])
@@ -82,12 +82,12 @@ def bleu(texts: Sequence[str]) -> NDArray[np.float64]:
 def minimum_bayes_risk(
     decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
-    """Of decoding.samples samples, take the one most like the others (Eikema & Aziz 2020; chrF or BLEU).
+    """Of decoding.samples samples, return the one most similar to the others (Eikema & Aziz 2020; chrF or BLEU).
 
-    The score is the mean utility. Of samples that read the same, the first stands for all of them. An empty one is of
-    no use, also where others are empty too.
-    Differs from the papers: samples are candidates and references at once, as in Eikema & Aziz; Freitag et al. learn
-    the utility.
+    The score is the mean utility. Samples with equal text count together, as the first of them. An empty sample gets no
+    utility, even if others are empty too.
+    Differs from the papers: samples are both candidates and references, as in Eikema & Aziz; Freitag et al. learn the
+    utility.
     """
     outcome = draw(decoder, encoded, options, request, options.samples)
     ends = [end for (end,) in outcome.ends]
@@ -102,7 +102,7 @@ def minimum_bayes_risk(
 
 
 def rank(texts: Sequence[str], utility: Utility) -> list[tuple[int, float]]:
-    """Return the place of each distinct text and its mean utility over all texts, itself among them, best first."""
+    """Return the index of each distinct text and its mean utility over all texts, itself included, best first."""
     counts = Counter(texts)
     found, total = utility(list(counts)), np.zeros(len(counts))
     for column, count in enumerate(counts.values()):

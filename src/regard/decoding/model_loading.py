@@ -1,4 +1,4 @@
-"""From model folders to models that are ready to be used."""
+"""Load model folders for decoding."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,24 +20,24 @@ from regard.task_table import entry_of
 NOTHING = "none"
 """The encoder of a language model."""
 TRANSLATE = "translate"
-"""The command for models that read texts, or nothing, and write."""
+"""The command for models that generate text, from text or from nothing."""
 
 
 class Opened(NamedTuple):
-    """What a model folder holds, or several of them together."""
+    """The contents of one model folder, or of several for an ensemble."""
 
     model: Seq2Seq | Ensemble
     tokenizers: Tokenizers
     options: DecodingConfig
     """Those of the first."""
     longest: int
-    """The longest text, in tokens, that every one of them was trained on."""
+    """Maximum length, in tokens, of the texts that all of them were trained on."""
     shortlist: Shortlist | None
-    """What the first learned of which words go together."""
+    """The first one's shortlist."""
 
 
 def open_folders(folders: Sequence[Path], device: str) -> Opened:
-    """Read one model folder, or several whose models are to write together."""
+    """Load one model folder, or several as an ensemble."""
     if not folders:
         raise ModelError("There is no model to load: name at least one model folder.")
     configs = [open_folder(folder) for folder in folders]
@@ -55,24 +55,24 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:
-    """Raise a ModelError for a model that cannot write together with the first."""
+    """Raise a ModelError for a model that cannot form an ensemble with the first."""
     for folder, config, own in zip(folders, configs, tokenizers, strict=True):
         if own.fingerprint != tokenizers[0].fingerprint:
             found = differences(Config(tokenizer=configs[0].tokenizer), Config(tokenizer=config.tokenizer))
             how = f" ({'; '.join(found)})" if found else ""
             raise ModelError(
-                f"{folders[0]} and {folder} cannot write together: an ensemble needs the same vocabularies, and theirs "
+                f"{folders[0]} and {folder} cannot form an ensemble: it needs the same vocabularies, and theirs "
                 f"differ{how}. Train both on the same data with the same tokenizer settings."
             )
         if (config.model.encoder.kind == NOTHING) != (configs[0].model.encoder.kind == NOTHING):
             raise ModelError(
-                f"{folders[0]} and {folder} cannot write together: "
-                "one of them is a language model, which reads nothing."
+                f"{folders[0]} and {folder} cannot form an ensemble: "
+                "one of them is a language model, which has no source."
             )
 
 
 def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
-    # Whatever is drawn at random is replaced: the caller's generator is to stay as it was.
+    # The random initial weights are overwritten, so the caller's generator must not advance.
     with torch.random.fork_rng(devices=[]):
         model = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
     load_weights(folder / WEIGHTS, model)
@@ -80,7 +80,7 @@ def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.de
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device that a name stands for, if it is there; `auto` is the GPU where there is one."""
+    """Return the device of this name, if it exists; `auto` is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -90,7 +90,7 @@ def find_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"There is no device {name!r}: use auto, cpu or cuda.")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, and there is none: use cpu.")
+        raise ConfigError(f"The device {name!r} needs a GPU that PyTorch can use, but there is none: use cpu.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f"There is no device {name!r}: this machine has {torch.cuda.device_count()}, counted from 0.")
     return device

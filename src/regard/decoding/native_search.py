@@ -1,6 +1,6 @@
-"""Beam search by the compiled library, for the decoders that it knows: the same results in less time.
+"""Beam search by the compiled C++ library, for the decoders that it supports: the same results in less time.
 
-Texts are encoded, a batch in each thread, and then searched all together; the library encodes too where it knows how.
+Texts are encoded, one batch per thread, and then searched all together; the library also encodes where it can.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from regard.native.encoder import Reading
 from regard.native.library import library
 
 ROWS = 160
-"""Hypotheses that one thread steps at once: enough that each weight is read for many, few enough for the caches."""
+"""Hypotheses per step of one thread: many share each weight that is read, few enough to stay in the caches."""
 PLACES = 1 << 14
-"""Source places, padding included, that are encoded before they are searched."""
+"""Source positions, padding included, that are encoded before they are searched."""
 
 logger = logging.getLogger("regard")
 
@@ -34,25 +34,25 @@ Done = TypeVar("Done")
 
 
 class Engines:
-    """The engines of one model, made when they are first needed and again when its weights have changed."""
+    """The engines of one model, built on first use and rebuilt when its weights have changed."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[tuple[int, ...], int, Engine | None]] = {}
         self._told = False
 
     def find(self, model: Any, options: DecodingConfig, candidates: int, longest: int) -> Engine | None:
-        """Return what searches faster, or None where the search in Python is the only one.
+        """Return the engine for this search, or None if only the search in Python supports it.
 
-        `longest` is the most tokens that will be read or written. A precision that cannot be followed is told of, once.
+        `longest` is the maximum number of tokens read or generated. A precision that is not available is reported once.
         """
         engine = self._find(model, options, candidates, longest)
         followed = options.precision == "float32" or (engine is not None and library().offers(options.precision))
         if not followed and not self._told:
             self._told = True
             logger.warning(
-                "decoding.precision=%s is not followed: %s. Products are in float32.",
+                "decoding.precision=%s is not available: %s. Matrix products are in float32.",
                 "int8 (for --fast)" if options.precision == "int8" else options.precision,
-                "this search, model or device is not one of the compiled library's"
+                "the compiled library does not support this search, model or device"
                 if library().offers(options.precision)
                 else "the compiled library does not offer it here (regard doctor says why)",
             )
@@ -84,10 +84,10 @@ def _made(model: Seq2Seq, precision: str, positions: int) -> Engine | None:
 
 
 def _version(model: Seq2Seq) -> tuple[int, ...]:
-    """Say which weights these are, so that an engine is made anew when they have changed.
+    """Return a fingerprint of the weights, by which an engine is rebuilt when they have changed.
 
-    Torch counts changes, but not those of fused optimizers, of `weight.data`, and of what was made in inference mode:
-    so a little of what they hold is looked at too.
+    Torch counts in-place changes, but not those by fused optimizers, to `weight.data`, or to tensors made in inference
+    mode: so a sample of the values is included.
     """
     weights = list(model.parameters())
     counted = sum(0 if weight.is_inference() else weight._version for weight in weights)
@@ -102,9 +102,9 @@ def _version(model: Seq2Seq) -> tuple[int, ...]:
 def search_natively(
     engine: Engine, starts: Sequence[Any], options: DecodingConfig, requests: Sequence[Request]
 ) -> list[list[Hypothesis]]:
-    """Find the best hypotheses of all sentences of several batches, each with a request of its own.
+    """Return the best hypotheses of all sentences of several batches, each with its own request.
 
-    `starts` are what the decoder's `start` yields for them.
+    `starts` are the results of the decoder's `start` for them.
     """
     request = requests[0]
     rules = [Rules.make(start.mask, options, own) for start, own in zip(starts, requests, strict=True)]
@@ -136,7 +136,7 @@ def search_natively(
 
 
 def _hypotheses(found: Found, places: Sequence[int], looks: tuple[int, int]) -> list[list[Hypothesis]]:
-    """Cut what was found into hypotheses; `places` are those of each source."""
+    """Split the library's result into hypotheses; `places` are the source lengths."""
     lengths, scores = found.lengths.tolist(), found.scores.tolist()
     log_probs, tokens, weights = found.log_probs.tolist(), found.tokens.tolist(), torch.from_numpy(found.weights)
     every, number, written, looked = [], 0, 0, 0
@@ -158,7 +158,7 @@ def _hypotheses(found: Found, places: Sequence[int], looks: tuple[int, int]) -> 
 
 
 def in_threads(function: Callable[[Job], Done], jobs: Sequence[Job]) -> list[Done]:
-    """Do jobs side by side, each with one of torch's threads: two that wait for each other do less than two alone."""
+    """Run jobs in parallel, each with one torch thread: intra-op threads that wait for each other are slower."""
     threads = torch.get_num_threads()
 
     def alone(job: Job) -> Done:
@@ -176,7 +176,7 @@ def in_threads(function: Callable[[Job], Done], jobs: Sequence[Job]) -> list[Don
 
 
 def together(batches: Iterable[list[int]], lengths: Sequence[int]) -> list[list[list[int]]]:
-    """Put batches together that are encoded before any of them is searched."""
+    """Group batches that are encoded before any of them is searched."""
     groups: list[list[list[int]]] = []
     room = 0
     for batch in batches:

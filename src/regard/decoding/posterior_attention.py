@@ -1,11 +1,11 @@
-r"""Where a word came from, told with hindsight: looks, weighed by how well each place alone would have told the word.
+r"""Posterior attention: where a token came from, given that it is known.
 
 .. math:: p(s | y_t) = \frac{a_{ts}\, p(y_t | s)}{\sum_{s'} a_{ts'}\, p(y_t | s')}
 
-`a_t` are the weights of the look that writes `y_t`, made before the word is known, and `p(y_t | s)` is what the decoder
-says of the word if it sees place `s` alone at this step, after it has looked as ever at all steps before. It is Bayes'
-rule, with the look as what is thought beforehand (the posterior attention of Shankar & Sarawagi 2019).
-Differs from the paper: models are trained as ever, on what they say of all places mixed, and only read off like this.
+`a_t` are the attention weights of the step that generates `y_t`, computed before the token is known, and `p(y_t | s)`
+is the probability of the token if the decoder attends to position `s` alone at this step, after attending as usual at
+all earlier steps. It is Bayes' rule with the attention as prior (Shankar & Sarawagi 2019).
+Differs from the paper: models are trained as usual, with attention to all positions; only this analysis differs.
 """
 
 from collections.abc import Sequence
@@ -21,26 +21,28 @@ from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
 
 NUMBERS = 1 << 25
-"""Logits and states that are there at a time: a step for each place makes many."""
+"""Maximum number of logits and state elements in memory at a time: one step per source position needs many."""
 
 
 def explain(
     decoder: Decoder[Any], encoded: Encoded, targets: Sequence[Sequence[int]]
 ) -> list[tuple[list[float], Tensor]]:
-    """Make a decoder write given tokens, a row for each source: their log-probabilities, and where each came from.
+    """Run a decoder over given tokens, a row for each source; return log-probabilities and posterior attention.
 
-    This is T×L×H×S, on the host, for each layer and head as if it alone had looked.
+    The latter is T×L×H×S, on the host, for each layer and head as if it were the only prior.
     """
     tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
     if decoder.most is not None and tokens.shape[1] > decoder.most:
-        raise ModelError(f"A target has {tokens.shape[1]} tokens, and the model knows {decoder.most} places.")
+        raise ModelError(f"A target has {tokens.shape[1]} tokens, but the model has only {decoder.most} positions.")
     state, before = decoder.start(encoded), torch.full_like(tokens[:, 0], BOS)
     chosen, looks = [], []
     for written, counts in zip(tokens.unbind(dim=1), real.unbind(dim=1), strict=True):
         step = decoder.step(before, state)
         assert step.weights is not None
         chosen.append(_log_probs(step.logits, written))
-        told = _told(decoder, state, before, written, _looked_at(step.weights, encoded.mask, counts), step.logits)
+        told = _position_log_probs(
+            decoder, state, before, written, _attended(step.weights, encoded.mask, counts), step.logits
+        )
         looks.append(bayes(step.weights.float(), told))
         state, before = step.state, written
     log_probs, weights = torch.stack(chosen, dim=1).cpu(), torch.stack(looks, dim=1).cpu()
@@ -48,19 +50,19 @@ def explain(
 
 
 def bayes(weights: Float[Tensor, "B L H S"], told: Float[Tensor, "B S"]) -> Float[Tensor, "B L H S"]:
-    """Weigh looks by log-probabilities (-inf where nobody looked); a row that has nothing stays at zero."""
+    """Multiply weights by likelihoods given as logs (-inf for zero), and normalise; an all-zero row stays zero."""
     both = weights.log() + told[:, None, None]
     return torch.softmax(both, dim=-1).masked_fill(both.amax(dim=-1, keepdim=True) == -torch.inf, 0.0)
 
 
-def _looked_at(
+def _attended(
     weights: Float[Tensor, "B L H S"], mask: Bool[Tensor, "B S"], counts: Bool[Tensor, " B"]
 ) -> Bool[Tensor, "B S"]:
-    """Say which places are asked: those that any layer and head looked at, of targets that have not ended."""
+    """Return the positions with weight in any layer and head, of targets that have not ended."""
     return mask & counts[:, None] & (weights > 0).flatten(1, 2).any(dim=1)
 
 
-def _told(
+def _position_log_probs(
     decoder: Decoder[Any],
     state: Any,
     before: Int[Tensor, " B"],
@@ -68,7 +70,7 @@ def _told(
     asked: Bool[Tensor, "B S"],
     logits: Float[Tensor, "B W"],
 ) -> Float[Tensor, "B S"]:
-    """Return what each place that is asked says of the word that is written; -inf for the others."""
+    """Return the token's log-probability given each position in `asked`; -inf for the others."""
     told = logits.new_full(asked.shape, -torch.inf, dtype=torch.float32)
     every = asked.nonzero()
     if not len(every):

@@ -1,4 +1,4 @@
-"""The way in to every method of decoding, over the Decoder protocol alone."""
+"""The entry point of all decoding methods, written against the Decoder interface alone."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -35,9 +35,9 @@ __all__ = [
 State = TypeVar("State")
 
 MEANS = ("arithmetic", "geometric")
-"""How the members of an ensemble can be averaged."""
+"""How an ensemble averages its members."""
 PRECISIONS = ("float32", "bfloat16", "int8")
-"""What products can be made in."""
+"""Precisions of matrix products."""
 
 
 def search(
@@ -58,15 +58,15 @@ def search(
     words: Sequence[NDArray[np.int32]] | None = None,
     constraints: Sequence[Constraints] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Find `n_best` hypotheses of every sentence by `options.method`, best first (fewer where fewer exist).
+    """Return `n_best` hypotheses of every sentence by `options.method`, best first (fewer if fewer exist).
 
-    One that was cut off at the longest length comes after all that ended by themselves, whatever their scores: a model
-    that goes round in circles is sure of every step. But samples are in the order in which they were drawn.
+    A hypothesis cut off at the maximum length comes after all complete ones, whatever its score: a model caught in a
+    repetition is sure of every step. Samples are in the order in which they were drawn.
 
-    `banned` tokens are never written. `prefix` gives each sentence the tokens it must start with (they may differ in
-    number, and may be banned ones); they count in lengths and scores like all others. With `candidates`, each
-    hypothesis tells the most probable tokens at every one of its steps. `longest`, `keys`, `write`, `look`, `words`
-    and `constraints` are as in `Request`.
+    `banned` tokens are never generated. `prefix` gives each sentence the tokens that it must start with (of any number,
+    banned or not); they count in lengths and scores like all others. With `candidates`, each hypothesis has that many
+    of the most probable tokens at each step. `longest`, `keys`, `write`, `look`, `words` and `constraints` are as in
+    `Request`.
     """
     check_options(options, n_best, candidates)
     if not len(encoded.mask):
@@ -79,7 +79,7 @@ def search(
 def search_for(
     decoder: Decoder[State], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
-    """Find what is asked for, by options that were checked."""
+    """Run a search with options that were checked."""
     if request.constraints is not None and options.method != "beam":
         raise _not_beam(options.method)
     with torch.inference_mode():
@@ -87,7 +87,7 @@ def search_for(
 
 
 def in_words(options: DecodingConfig, members: int = 1) -> str:
-    """Say how is searched, with all that changes what is found."""
+    """Describe a search in words, with every option that affects the result."""
     how = {
         "beam": ["greedy search" if options.beam == 1 else f"beam {options.beam}"],
         "diverse": [
@@ -125,8 +125,8 @@ def _ratio(most: float) -> str:
 
 
 def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0) -> None:
-    """Raise a ConfigError for options that no search can follow."""
-    methods[options.method]  # raises for a name that is none
+    """Raise a ConfigError for invalid options."""
+    methods[options.method]  # raises for an unknown name
     if options.beam < 1:
         raise ConfigError(f"decoding.beam is {options.beam}; it must be at least 1 (1 is greedy search).")
     if n_best < 1:
@@ -163,7 +163,7 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
 
 def _not_beam(method: str) -> ConfigError:
     return ConfigError(
-        f"decoding.method is {method!r}, but only 'beam' sees to it that terms survive (decoding.keep, a glossary)."
+        f"decoding.method is {method!r}, but only 'beam' supports terms that must be kept (decoding.keep, a glossary)."
     )
 
 
@@ -172,11 +172,11 @@ def _either(names: Sequence[str]) -> str:
 
 
 def _check_method(options: DecodingConfig, n_best: int) -> None:
-    """Check what concerns the number of hypotheses: a sampler can draw as many as are asked for."""
+    """Check the number of hypotheses; sampling has no upper limit."""
     if options.method in ("beam", "diverse") and n_best > options.beam:
         raise ConfigError(
-            f"n_best is {n_best} but decoding.beam is {options.beam}: a search gives at most as many hypotheses as its "
-            f"beam is wide. Set the beam to {n_best} or more."
+            f"n_best is {n_best} but decoding.beam is {options.beam}: beam search returns at most as many hypotheses "
+            f"as its beam has. Set the beam to {n_best} or more."
         )
     if options.groups < 0:
         raise ConfigError(f"decoding.groups is {options.groups}; it must be at least 0 (0: one for each hypothesis).")
@@ -185,8 +185,8 @@ def _check_method(options: DecodingConfig, n_best: int) -> None:
         raise _not_beam(options.method)
     if options.method == "diverse" and options.groups and options.beam % options.groups:
         raise ConfigError(
-            f"decoding.beam is {options.beam}, which {options.groups} groups of the same size (decoding.groups) cannot "
-            f"share: take {max(1, options.beam // options.groups) * options.groups}, or another number of groups."
+            f"decoding.beam is {options.beam}, which does not divide into {options.groups} groups (decoding.groups): "
+            f"use {max(1, options.beam // options.groups) * options.groups}, or another number of groups."
         )
     if not 0 <= options.diversity < math.inf:
         raise ConfigError(f"decoding.diversity is {options.diversity}; it must be at least 0 and finite.")
@@ -194,7 +194,7 @@ def _check_method(options: DecodingConfig, n_best: int) -> None:
         raise ConfigError(f"decoding.samples is {options.samples}; it must be at least 1.")
     if options.method == "mbr" and n_best > options.samples:
         raise ConfigError(
-            f"n_best is {n_best} but decoding.samples is {options.samples}: there are no others to choose from. "
+            f"n_best is {n_best} but decoding.samples is {options.samples}: there are too few samples to choose from. "
             f"Set it to {n_best} or more."
         )
     utilities[options.mbr_metric]

@@ -1,5 +1,5 @@
-"""What a step of a search does on a GPU beside the model's own work, reading and writing memory once (Triton)."""
-# What Triton compiles has no types that Python's would fit.
+"""Triton kernels for beam search: choosing and reordering hypotheses, each in one pass over memory."""
+# Triton's functions have no Python types.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from typing import Any, NamedTuple, no_type_check
@@ -14,7 +14,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 @triton.jit
 @no_type_check
 def _top(logits, forbidden, best, words, whole, width, COUNT: tl.constexpr, BLOCK: tl.constexpr):
-    """Take the largest of a row, again and again; of equal ones the first."""
+    """Find the largest elements of a row, one after the other; of equal ones the first."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     z = tl.load(logits + row * width + at, mask=at < width, other=float("-inf")).to(tl.float32)
@@ -23,7 +23,7 @@ def _top(logits, forbidden, best, words, whole, width, COUNT: tl.constexpr, BLOC
     z = tl.where(tl.load(forbidden + at, mask=at < width, other=1) != 0, float("-inf"), z)
     for number in range(COUNT):
         largest, place = tl.max(z, axis=0, return_indices=True)
-        place = tl.minimum(place, width - 1)  # what is no number is in no order, and may be found anywhere
+        place = tl.minimum(place, width - 1)  # NaN has no order, so the index may be out of range
         tl.store(best + row * COUNT + number, largest)
         tl.store(words + row * COUNT + number, place.to(tl.int64))
         z = tl.where(at == place, float("-inf"), z)
@@ -32,7 +32,7 @@ def _top(logits, forbidden, best, words, whole, width, COUNT: tl.constexpr, BLOC
 def top(
     logits: Float[Tensor, "B W"], forbidden: Bool[Tensor, " W"], count: int
 ) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"], Float[Tensor, " B"]]:
-    """Find the best logits that are not forbidden, their words, and the log of the sum of all exponentials."""
+    """Return the largest logits that are not forbidden, their words, and the log-sum-exp of all logits."""
     rows, width = logits.shape
     best = torch.empty(rows, count, device=logits.device)
     words = torch.empty(rows, count, dtype=torch.long, device=logits.device)
@@ -48,19 +48,19 @@ def top(
 @triton.jit
 @no_type_check
 def _move(state, parents, size, BEAM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Move a piece of all hypotheses of a sentence to where their extensions stand."""
+    """Move a block of all hypotheses of a sentence to the slots of their extensions."""
     sentence = tl.program_id(0).to(tl.int64)
     at, row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, ROWS)
     parent = tl.load(parents + sentence * BEAM + row, mask=row < BEAM, other=0)
     inside = (row < BEAM)[:, None] & (at < size)[None, :]
     first = state + sentence * BEAM * size
     moved = tl.load(first + parent[:, None] * size + at[None, :], mask=inside)
-    tl.debug_barrier()  # all are read before one is written
+    tl.debug_barrier()  # read all before writing any
     tl.store(first + row[:, None] * size + at[None, :], moved, mask=inside)
 
 
 def move(state: Tensor, parents: Int[Tensor, "B N"]) -> None:
-    """Put row `parents[b, n]` of sentence b into its row n, in place; each row lies in one piece."""
+    """Move row `parents[b, n]` of sentence b to its row n, in place; rows must be contiguous."""
     sentences, beam = parents.shape
     size = state.numel() // len(state)
     block = min(1024, triton.next_power_of_2(size))
@@ -76,19 +76,19 @@ def _choose(
     broken, told_tokens, told_parents, told_log_probs, parents, rows, count, eos, most,
     BEAM: tl.constexpr, KEPT: tl.constexpr, PATIENT: tl.constexpr, WIDE: tl.constexpr, ALL: tl.constexpr,
 ):  # fmt: skip
-    """Do for one sentence all that stands between the best words of its hypotheses and the next step."""
+    """Do everything for one sentence between the best words of its hypotheses and the next step."""
     b = tl.program_id(0).to(tl.int64)
     slot, other = tl.arange(0, WIDE), tl.arange(0, ALL)
     inside, never = slot < BEAM, float("-inf")
     now = tl.load(length)
-    # What may follow, best first; what is no number comes before all, so that it is seen.
+    # Rank the extensions; NaN comes first, so that it is detected.
     origin = other // BEAM
     real = other < BEAM * BEAM
     total = tl.load(totals + b * BEAM + origin, mask=real, other=never)
     sum_of_all = tl.load(whole + b * BEAM + origin, mask=real, other=0.0)
     found = total - sum_of_all + tl.load(near + b * BEAM * BEAM + other, mask=real, other=never)
     lost = tl.max((found != found).to(tl.int32), axis=0) > 0
-    # What is impossible may still be all there is: then one after the other is taken, and none twice.
+    # Impossible extensions may be all there is: choose them one after the other, none twice.
     left = tl.where(found != found, float("inf"), tl.maximum(found, -3.0e38))
     left = tl.where(real, left, never)
     place = tl.zeros([WIDE], dtype=tl.int32)
@@ -101,7 +101,7 @@ def _choose(
     log_prob = tl.load(near + b * BEAM * BEAM + place, mask=inside, other=never)
     log_prob = log_prob - tl.load(whole + b * BEAM + parent, mask=inside, other=0.0)
     total = tl.load(totals + b * BEAM + parent, mask=inside, other=never) + log_prob
-    # What has ended.
+    # Finished hypotheses.
     limit, went = tl.load(limits + b), tl.load(going + b) != 0
     score = total / tl.load(penalties + now)
     complete = (word == eos) & inside
@@ -127,7 +127,7 @@ def _choose(
         entering = tl.where(slot == tl.where(stays, -1, new), never, entering)
     is_last = (now == limit) & (complete == 0)
     tl.store(cut + b * BEAM + slot, score, mask=inside & is_last)
-    # Who goes on.
+    # Sentences that go on.
     if lost & went:
         if tl.load(broken) == 0:
             tl.store(broken, now)
@@ -148,7 +148,7 @@ def _choose(
 
 
 class Choosing(NamedTuple):
-    """What a search has: `frames.Board` and `frames.Record`, and what changes with the step."""
+    """State of a search: `static_search.Board` and `Record`, and what changes with the step."""
 
     penalties: Float[Tensor, " L"]
     length: Int[Tensor, " 1"]
@@ -157,13 +157,13 @@ class Choosing(NamedTuple):
     record: Any
     eos: int
     most: float
-    """Hypotheses that must have ended before a sentence is done; 0 for no such number."""
+    """Number of finished hypotheses that ends a sentence's search; 0 for no limit."""
 
 
 def choose(
     near: Float[Tensor, "R N"], words: Int[Tensor, "R N"], whole: Float[Tensor, " R"], at: Choosing
 ) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
-    """Choose the next hypotheses and enter them; return which ones they extend, in their sentence and among all."""
+    """Choose and store the next hypotheses; return which ones they extend, within their sentence and among all."""
     board = at.board
     count, beam = board.totals.shape
     kept = board.scores.shape[1]

@@ -1,9 +1,9 @@
-"""The one loop that all ways to decode share, over the Decoder protocol alone.
+"""The loop that all decoding methods share, written against the Decoder interface alone.
 
-At each step the decoder scores what may follow every live hypothesis, and a `Choose` says which of these extensions
-are kept. Those that end (with the end mark, or at the longest length without one) are set aside, ranked by the score of
-Wu et al. 2016; the others live on. A sentence is done when no live hypothesis can still beat the worst of those set
-aside, and then it leaves the batch.
+At each step the decoder scores the extensions of every live hypothesis, and a `Choose` selects those to keep. Those
+that end (with the end token, or at the maximum length without it) are set aside, ranked by the score of Wu et al. 2016;
+the others stay live. A sentence is finished when no live hypothesis can beat the worst of those set aside, and then
+leaves the batch.
 """
 
 import itertools
@@ -25,21 +25,21 @@ State = TypeVar("State")
 
 
 class Chosen(NamedTuple):
-    """The extensions that are kept at one step, M for each sentence."""
+    """The extensions to keep at one step, M for each sentence."""
 
     tokens: Int[Tensor, "B M"]
     parents: Int[Tensor, "B M"]
     """The slot of the hypothesis that each one extends."""
     kept: Bool[Tensor, "B M"] | None = None
-    """Which of them count; the others leave their slots empty. All, unless it is said."""
+    """Which slots are filled; None for all."""
 
 
 class Choose(ABC):
-    """Chooses extensions. Slots are split into `groups`, each of which sets aside what has ended for itself."""
+    """Selects extensions. Slots are split into `groups`, each with its own list of finished hypotheses."""
 
     groups: int = 1
     moves: bool
-    """Whether a hypothesis can come to stand in another slot than the one it extends."""
+    """Whether an extension may be in another slot than the hypothesis it extends."""
 
     @abstractmethod
     def __call__(
@@ -49,11 +49,11 @@ class Choose(ABC):
         length: int,
         sentences: Int[Tensor, " B"],
     ) -> Chosen:
-        """Choose tokens number `length`, given what every hypothesis has and what every extension would add."""
+        """Select tokens number `length`, given each hypothesis's total and each extension's log-probability."""
 
 
 class Finished:
-    """The best hypotheses of each group that have ended in one way, as places in the history; all on the device."""
+    """The best finished hypotheses of each group, as places in the history; all on the device."""
 
     def __init__(self, sentences: int, groups: int, n_best: int, device: torch.device) -> None:
         self.groups = groups
@@ -61,10 +61,10 @@ class Finished:
         self.lengths = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
         self.slots = torch.zeros((sentences * groups, n_best), dtype=torch.long, device=device)
         self.count = torch.zeros(sentences, dtype=torch.long, device=device)
-        """How many have ended so, kept or not."""
+        """Number of hypotheses finished so far, kept or not."""
 
     def add(self, sentences: Int[Tensor, " B"], scores: Float[Tensor, "B N"], length: int) -> Float[Tensor, "B G"]:
-        """Enter those that ended at this length (the others have no score); return the worst score kept."""
+        """Add those that ended at this length (the others have score -inf); return the worst score kept."""
         slots = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
         self.count[sentences] += (scores > NEVER).sum(dim=1)
         if self.groups > 1:
@@ -92,15 +92,15 @@ class Finished:
 
 
 class Endings(NamedTuple):
-    """The two ways to end."""
+    """Finished hypotheses, by how they ended."""
 
     complete: Finished
-    """With the end mark."""
+    """With the end token."""
     cut: Finished
-    """At the longest length, without it."""
+    """At the maximum length, without the end token."""
 
     def ends(self, copies: int) -> list[list[End]]:
-        """Return where the hypotheses of each sentence end: the complete ones, then those cut off."""
+        """Return where the hypotheses of each sentence end: complete ones, then those cut off."""
         both = zip(self.complete.ends(), self.cut.ends(), strict=True)
         ends = [[*complete, *cut] for complete, cut in both]
         if not all(ends):
@@ -109,24 +109,24 @@ class Endings(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The hypotheses that are still being written: N slots for each of the B sentences still searched."""
+    """The live hypotheses: N slots for each of the B sentences still searched."""
 
     sentences: Int[Tensor, " B"]
     totals: Float[Tensor, "B N"]
-    """Log-probability of each hypothesis; -inf where a slot is empty."""
+    """Log-probability of each hypothesis; -inf for an empty slot."""
     covered: Float[Tensor, "B N S"]
-    """How much each hypothesis has looked at every source position; kept up only for the coverage penalty."""
+    """Total attention of each hypothesis on each source position; updated only for the coverage penalty."""
 
 
 class Outcome(NamedTuple):
-    """All that happened, and where in it hypotheses end: for each sentence, best first."""
+    """The history of a search, and where its hypotheses end: for each sentence, best first."""
 
     history: History
     ends: list[list[End]]
     mask: Bool[Tensor, "B S"]
 
     def trace(self, ends: Sequence[Sequence[End]]) -> list[list[Hypothesis]]:
-        """Put together the hypotheses that end at the given places."""
+        """Reconstruct the hypotheses that end at the given places."""
         traced = iter(self.history.trace([end for group in ends for end in group], self.mask))
         return [[next(traced) for _ in group] for group in ends]
 
@@ -134,15 +134,15 @@ class Outcome(NamedTuple):
 def run(
     decoder: Decoder[State], encoded: Encoded, rules: Rules, request: Request, choose: Choose, copies: int = 1
 ) -> Outcome:
-    """Step the decoder until every sentence is done.
+    """Run the decoder until every sentence is finished.
 
-    With `copies`, every sentence is searched that many times over: sentence n is then the numbers from n * copies on.
+    With `copies`, every sentence is searched that many times: sentence n has the numbers from n * copies on.
     """
     mask = encoded.mask if copies == 1 else encoded.mask.repeat_interleave(copies, dim=0)
     device, count = mask.device, len(mask)
     finished = Endings(*(Finished(count, choose.groups, request.n_best, device) for _ in range(2)))
     history = History()
-    numbers = list(range(count))  # the sentences still searched, as the host knows them
+    numbers = list(range(count))  # the sentences still searched, on the host
     every_sentence = torch.arange(count, device=device)
     live = Live(
         every_sentence, torch.zeros(count, 1, device=device), torch.zeros(count, 1, mask.shape[1], device=device)
@@ -154,7 +154,7 @@ def run(
     for length in itertools.count(1):
         step = decoder.step(token, state, look)
         logits = rules.shorten(step.logits.float().view(*live.totals.shape, -1), live.sentences)
-        # The log of what logits sum up to: taken off the few that are chosen, not off all of them.
+        # The log-sum-exp is subtracted from the few chosen logits, not from all.
         whole = logits.logsumexp(dim=-1)
         possible = rules.apply(logits, length, live.sentences)
         tokens, parents, chosen = choose(live.totals - whole, possible, length, live.sentences)
@@ -170,8 +170,8 @@ def run(
             covered = _look(covered, step.weights, parents)
         live, going = _settle(Live(live.sentences, totals, covered), tokens, mask, rules, finished, length)
 
-        # Here the host waits for the device (as it does in monotonic looks, to know how far to go): which sentences go
-        # on, and was any number not a number?
+        # Host sync (as in monotonic attention, which must know where it stopped): which sentences go on, and
+        # whether there was a NaN.
         *kept, broken = torch.cat([going, live.totals.isnan().any()[None]]).tolist()
         if broken:
             raise not_finite(length)
@@ -191,12 +191,12 @@ def run(
 
 
 def no_translation(number: int) -> ModelError:
-    """Say that a sentence, counted from 0, has no hypothesis at all."""
-    return ModelError(f"The model gives every allowed translation of sentence {number + 1} no probability at all.")
+    """Return the error for a sentence, counted from 0, without any hypothesis."""
+    return ModelError(f"The model gives zero probability to every allowed translation of sentence {number + 1}.")
 
 
 def not_finite(length: int) -> ModelError:
-    """Say that logits were no numbers, or without bounds."""
+    """Return the error for logits that are NaN or infinite."""
     return ModelError(
         f"The model's logits for token {length} are not finite (NaN or infinity): "
         "its weights are damaged, or its training diverged."
@@ -206,7 +206,7 @@ def not_finite(length: int) -> ModelError:
 def _settle(
     live: Live, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "R S"], rules: Rules, finished: Endings, length: int
 ) -> tuple[Live, Bool[Tensor, " B"]]:
-    """Set aside what has ended; tell which sentences have hypotheses left that may still beat what they have."""
+    """Set finished hypotheses aside; return the live ones, and which sentences may still improve their results."""
     sentences, totals, covered = live
     alpha, beta = rules.options.length_penalty, rules.options.coverage_penalty
     limits = rules.limits[sentences]
@@ -217,7 +217,7 @@ def _settle(
     ended = complete | (length >= limits)[:, None]
     worst = finished.complete.add(sentences, scores.masked_fill(~complete, NEVER), length)
     finished.cut.add(sentences, scores.masked_fill(complete | ~ended, NEVER), length)
-    # Not masked_fill for what is no number: it must be seen.
+    # Not masked_fill: a NaN must be detected.
     totals = torch.where(ended & (totals == totals), NEVER, totals)
     bound = totals.view(*worst.shape, -1).amax(dim=2) / best_length_penalty(length, limits, alpha)[:, None]
     going = (bound > worst).any(dim=1)
@@ -227,7 +227,7 @@ def _settle(
 
 
 def best(values: Float[Tensor, "B W"], count: int) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """Return the `count` largest of each row, best first, or all where there are fewer."""
+    """Return the `count` largest of each row, best first, or all if there are fewer."""
     top = values.topk(min(count, values.shape[1]), dim=1)
     return top.values, top.indices
 
@@ -235,8 +235,8 @@ def best(values: Float[Tensor, "B W"], count: int) -> tuple[Float[Tensor, "B N"]
 def _look(
     covered: Float[Tensor, "B M S"], weights: Float[Tensor, "R L H S"], parents: Int[Tensor, "B N"]
 ) -> Float[Tensor, "B N S"]:
-    """Add a step's attention (the mean over layers and heads) to what each hypothesis has looked at so far."""
+    """Add a step's attention (the mean over layers and heads) to the total of each hypothesis."""
     if not weights.shape[1]:
-        raise ConfigError("decoding.coverage_penalty needs a model with attention, and this one has none: set it to 0.")
+        raise ConfigError("decoding.coverage_penalty needs a model with attention, but this one has none: set it to 0.")
     looked = covered + weights.float().mean(dim=(1, 2)).view_as(covered)
     return looked.gather(1, parents[..., None].expand(-1, -1, looked.shape[2]))

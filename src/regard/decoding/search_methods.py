@@ -1,4 +1,4 @@
-"""The names of the ways to decode, and what each of them is asked for."""
+"""The registry of decoding methods, and the request that they take."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,36 +15,36 @@ from regard.registry import Registry
 
 
 def spell(tokens: Sequence[int]) -> str:
-    """Write tokens as their numbers: what can be compared where no tokenizer is known."""
+    """Write token ids as text: a default where there is no tokenizer."""
     return " ".join(map(str, tokens))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a search is to give, beside how it is to search."""
+    """What a search should return; `DecodingConfig` says how to search."""
 
     bos: int
     eos: int
     banned: Sequence[int] = ()
-    """Tokens that are never written."""
+    """Tokens that are never generated."""
     prefix: Sequence[Sequence[int]] | None = None
     """The tokens that each sentence must start with."""
     n_best: int = 1
     candidates: int = 0
     longest: int = 0
-    """Most tokens of a sentence where `decoding.max_length` says nothing; 0: it depends on the source's length."""
+    """Maximum length if `decoding.max_length` is not set; 0: it depends on the source's length."""
     most: int | None = None
-    """Most tokens that the model can write, whatever is asked for; None for any number."""
+    """Maximum length that the model supports; None if unlimited."""
     keys: Sequence[int] | None = None
-    """A number for each sentence that its random draws come from; its place in the batch where there are none."""
+    """A key for each sentence's random numbers; its index in the batch if None."""
     write: Callable[[Sequence[int]], str] = spell
-    """Make text of tokens."""
+    """Converts tokens to text."""
     look: bool = True
-    """Whether to tell where the model looked."""
+    """Whether to return attention weights."""
     words: Sequence[NDArray[np.int32]] | None = None
-    """The only tokens that each sentence may be written with, in order; None for all."""
+    """The only tokens allowed for each sentence, sorted; None for all."""
     constraints: Sequence[Constraints] | None = None
-    """What each sentence must hold; None where none must hold anything."""
+    """The terms that each sentence must contain; None if there are none."""
 
 
 Method = Callable[[Decoder[Any], Encoded, DecodingConfig, Request], list[list[Hypothesis]]]

@@ -1,4 +1,4 @@
-"""Hypotheses that come to stand in other slots take their state along."""
+"""Reorder a decoder's state along with its hypotheses, in place."""
 
 import torch
 
@@ -6,12 +6,12 @@ from regard.shapes import Float, Int, Tensor
 from regard.step_loop import runs_kernels
 
 MOST = 16
-"""Hypotheses of a sentence that the kernel moves at once."""
+"""Maximum number of hypotheses per sentence that the kernel can move."""
 
 
 def move(state: Float[Tensor, "R *S"], parents: Int[Tensor, "B N"]) -> None:
-    """Put row `parents[b, n]` of sentence b into its row n, in place."""
-    if not state.numel():  # some systems have nothing to feed back
+    """Move row `parents[b, n]` of sentence b to its row n, in place."""
+    if not state.numel():  # some models have an empty state here
         return
     in_pieces = state.stride(0) * len(state) == state.numel()
     if in_pieces and parents.shape[1] <= MOST and runs_kernels(state.device):
@@ -23,6 +23,6 @@ def move(state: Float[Tensor, "R *S"], parents: Int[Tensor, "B N"]) -> None:
 
 
 def rows_of(parents: Int[Tensor, "B N"]) -> Int[Tensor, " R"]:
-    """Return the row, among those of all sentences, that each one extends."""
+    """Return the row, among those of all sentences, that each hypothesis extends."""
     count, beam = parents.shape
     return (torch.arange(0, count * beam, beam, device=parents.device)[:, None] + parents).flatten()

@@ -1,4 +1,4 @@
-"""Room for a search in tensors of fixed shapes, and the one step that changes them, over the Decoder protocol alone."""
+"""Preallocated tensors for a beam search of fixed shapes, and its step, written against the Decoder interface alone."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +17,7 @@ from regard.step_loop import runs_kernels
 
 
 class Asked(NamedTuple):
-    """What does not change while a frame lives."""
+    """Options that are fixed for a frame."""
 
     beam: int
     n_best: int
@@ -26,40 +26,40 @@ class Asked(NamedTuple):
     banned: frozenset[int]
     min_length: int
     alpha: float
-    """Of the length penalty."""
+    """Exponent of the length penalty."""
     patience: float
 
 
 class Shape(NamedTuple):
-    """How much a frame has room for."""
+    """Capacity of a frame."""
 
     sentences: int
     places: int
-    """Of each source."""
+    """Source positions."""
     steps: int
 
 
 class Board(NamedTuple):
-    """What is known of the B sentences of a frame and of their N hypotheses each, K of which are to be found."""
+    """State of a frame's B sentences with N hypotheses each, of which K are to be returned."""
 
     limits: Int[Tensor, " B"]
-    """The most tokens of each sentence, the end mark counted."""
+    """Maximum length of each sentence, the end token included."""
     highest: Float[Tensor, " B"]
-    """The length penalty of a hypothesis of that many tokens."""
+    """The length penalty at that length."""
     going: Bool[Tensor, " B"]
-    """Whether it is still searched."""
+    """Whether the sentence is still searched."""
     totals: Float[Tensor, "B N"]
-    """Log-probability of each hypothesis; -inf where a slot is empty, or its sentence is done."""
+    """Log-probability of each hypothesis; -inf for an empty slot, or if its sentence is finished."""
     scores: Float[Tensor, "B K"]
-    """Of the best that ended with the end mark; -inf where there are fewer."""
+    """Scores of the best complete hypotheses; -inf if there are fewer."""
     lengths: Int[Tensor, "B K"]
     slots: Int[Tensor, "B K"]
     finished: Int[Tensor, " B"]
-    """How many ended so, kept or not."""
+    """Number of complete hypotheses so far, kept or not."""
     cut: Float[Tensor, "B N"]
-    """Scores of those that reached the longest length without it; -inf for the others."""
+    """Scores of those that reached the maximum length without the end token; -inf for the others."""
     token: Int[Tensor, "B N"]
-    """The token that each hypothesis wrote last."""
+    """The last token of each hypothesis."""
 
 
 class Record(NamedTuple):
@@ -71,10 +71,10 @@ class Record(NamedTuple):
 
 
 class Frame:
-    """Room for the search of some sentences: tensors that stay where they are, and the step that changes them."""
+    """Preallocated tensors at fixed addresses for the search of some sentences, and the step that updates them."""
 
     def __init__(self, decoder: Decoder[Any], like: Encoded, asked: Asked, shape: Shape, allowed: Tensor) -> None:
-        """`like` has sources of the same widths as those that will be searched."""
+        """`like` is an encoder output with the same widths as those to be searched."""
         self.decoder, self.asked, self.shape = decoder, asked, shape
         count, (size, most) = shape.sentences, (asked.beam, asked.n_best)
         device, new = like.mask.device, torch.zeros(shape.sentences, device=like.mask.device)
@@ -83,13 +83,13 @@ class Frame:
         self.state = each(torch.clone, state)
         self.forbidden = ~allowed
         self.is_eos = torch.arange(len(allowed), device=device) == asked.eos
-        # One more than there are steps: the penalty of what may end at the next.
+        # One more than the number of steps: the penalty for ending at the next step.
         penalties = [length_penalty(length, asked.alpha) for length in range(shape.steps + 2)]
         self.penalties = torch.tensor(penalties, device=device)
         self.length = torch.ones(1, dtype=torch.long, device=device)
-        """The number of the token that is written next."""
+        """Number of the token to be generated next."""
         self.broken = torch.zeros(1, dtype=torch.long, device=device)
-        """The first token whose logits were no numbers; 0 where all are."""
+        """The first step with NaN logits; 0 if there is none."""
         whole = torch.zeros(count, size, dtype=torch.long, device=device)
         kept = torch.zeros(count, most, dtype=torch.long, device=device)
         self.board = Board(
@@ -100,7 +100,8 @@ class Frame:
         self.record = Record(steps, steps.clone(), torch.zeros(steps.shape, device=device))
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    # -- what is put in -----------------------------------------------------------------------------------------------
+    # -- input
+    # ------------------------------------------------------------------------------------------------------------
 
     def begin(self, encoded: Encoded, limits: Sequence[int]) -> None:
         """Start the search of some sentences; the other places stay empty."""
@@ -116,7 +117,7 @@ class Frame:
         board.highest.copy_(send(highest, device), non_blocking=True)
         torch.gt(board.limits, 0, out=board.going)
         board.totals.fill_(NEVER)
-        # All slots extend the first one, which has written nothing yet.
+        # All slots extend the first one, which is still empty.
         board.totals[:, 0].masked_fill_(board.going, 0.0)
         board.scores.fill_(NEVER)
         board.cut.fill_(NEVER)
@@ -126,7 +127,7 @@ class Frame:
         self.length.fill_(1)
 
     def take_over(self, other: "Frame", places: Int[Tensor, " B"]) -> None:
-        """Go on with what stands in these places of another frame; what was recorded there stays there."""
+        """Continue with the sentences in these places of another frame; its record stays there."""
         count, size = self.shape.sentences, self.asked.beam
         kept = len(places)
         places = functional.pad(places, (0, count - kept))
@@ -144,18 +145,20 @@ class Frame:
         self.length.copy_(other.length)
         self.broken.copy_(other.broken)
 
-    # -- a step -------------------------------------------------------------------------------------------------------
+    # -- one step
+    # ---------------------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Write the next token of every hypothesis."""
+        """Generate the next token of every hypothesis."""
         if self.graph is None:
             self._advance()
         else:
             self.graph.replay()
 
     def capture(self, pool: Any) -> None:
-        """Record the step. It is taken once before, so that kernels are compiled and libraries have set themselves up:
-        what is put in comes after.
+        """Capture the step as a CUDA graph.
+
+        It runs once before, so that kernels are compiled and libraries initialised; set the input after this.
         """
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
@@ -167,7 +170,7 @@ class Frame:
             try:
                 self._advance()
             except BaseException:
-                with suppress(RuntimeError):  # which would only say that there was an error
+                with suppress(RuntimeError):  # it would only repeat that there was an error
                     graph.capture_end()
                 raise
             graph.capture_end()
@@ -185,7 +188,7 @@ class Frame:
         self.length.add_(1)
 
     def _choose(self, top: Top) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
-        """Choose the next hypotheses; return which ones they extend, in their sentence and among all rows."""
+        """Choose the next hypotheses; return which ones they extend, within their sentence and among all rows."""
         asked, board = self.asked, self.board
         count, size = board.totals.shape
         if size <= MOST and top.words.shape[1] == size and runs_kernels(board.totals.device):
@@ -206,9 +209,9 @@ class Frame:
         return parents, rows_of(parents)
 
     def _carry_on(self, after: Any, parents: Int[Tensor, "B N"], rows: Int[Tensor, " R"]) -> None:
-        """Put the state after a step where the one before stood, each hypothesis where its extension now stands.
+        """Store the state after a step at the address of the one before, reordered for the new hypotheses.
 
-        Masks are those of a source, or of a past as long as all others': they need not move.
+        Masks are those of a source, or of a past that has the same length for all: they need not be reordered.
         """
         moves = self.asked.beam > 1
         for ours, new in zip(leaves(self.state), leaves(after), strict=True):
@@ -221,7 +224,7 @@ class Frame:
                 ours.copy_(new)
 
     def _settle(self, totals: Float[Tensor, "B N"], tokens: Int[Tensor, "B N"]) -> None:
-        """Set aside what has ended, and leave those sentences alone that are done."""
+        """Set finished hypotheses aside, and stop searching finished sentences."""
         asked, board, length = self.asked, self.board, self.length
         penalty = self.penalties.index_select(0, length)
         scores = totals / penalty
@@ -230,7 +233,7 @@ class Frame:
         worst = self._set_aside(scores.masked_fill(~complete, NEVER))
         is_last = (length == board.limits)[:, None] & ~complete
         board.cut.copy_(torch.where(is_last, scores, board.cut))
-        # What is no number must be seen, in a sentence that is still searched.
+        # A NaN must be detected, in a sentence that is still searched.
         numbers = totals == totals
         lost = (~numbers.all(dim=1) & board.going).any()
         self.broken.copy_(torch.where(lost & (self.broken == 0), length, self.broken))
@@ -243,7 +246,7 @@ class Frame:
         board.totals.copy_(totals.masked_fill(~going[:, None], NEVER))
 
     def _set_aside(self, scores: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """Enter those that have a score; return the worst that is kept."""
+        """Add those with a score to the results; return the worst score kept."""
         board = self.board
         board.finished.add_((scores > NEVER).sum(dim=1))
         kept, chosen = torch.cat([board.scores, scores], dim=1).topk(board.scores.shape[1], dim=1)
@@ -255,7 +258,7 @@ class Frame:
 
 
 def _filled(encoded: Encoded, shape: Shape) -> Encoded:
-    """Fill up with places that are not real, and with sentences like the last."""
+    """Pad with masked positions, and with copies of the last sentence."""
     more = shape.places - encoded.mask.shape[1]
     rows = torch.arange(shape.sentences, device=encoded.mask.device).clamp(max=len(encoded.mask) - 1)
 
@@ -280,5 +283,5 @@ def each(function: Any, tree: Any) -> Any:
 
 
 def send(numbers: Tensor, device: torch.device) -> Tensor:
-    """Send numbers that the host knows to the device without waiting for it."""
+    """Copy numbers from the host to the device without a host sync."""
     return numbers.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else numbers.to(device)

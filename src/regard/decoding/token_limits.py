@@ -1,4 +1,4 @@
-"""What may be written where: banned tokens, prefixes, the shortest and the longest length."""
+"""Constraints on tokens: banned tokens, prefixes, minimum and maximum lengths."""
 
 import math
 import sys
@@ -17,37 +17,37 @@ from regard.shapes import Bool, Float, Int, Tensor
 NEVER = float("-inf")
 
 SPARE = 10
-"""Tokens that are allowed beyond what `decoding.max_ratio` gives: short texts vary more."""
+"""Tokens allowed beyond `decoding.max_ratio` times the source length: short texts vary more."""
 
 
 @dataclass
 class Rules:
-    """What may be written where."""
+    """The constraints on each position."""
 
     options: DecodingConfig
     eos: int
     banned: frozenset[int]
     forced: Int[Tensor, "B P"]
-    """The tokens each sentence must start with, then -1."""
+    """The tokens that each sentence must start with, then -1."""
     limits: Int[Tensor, " B"]
-    """The most tokens of each sentence, the end mark counted."""
+    """Maximum length of each sentence, the end token included."""
     words: Sequence[NDArray[np.int32]] | None = None
-    """The only tokens that each sentence may be written with; None for all."""
+    """The only tokens allowed for each sentence; None for all."""
     copies: int = 1
-    """How often each sentence is searched."""
+    """How many times each sentence is searched."""
     allowed: Bool[Tensor, " W"] | None = None
-    """Which tokens are not banned; the first step shows how many there are."""
+    """Which tokens are not banned; set at the first step, which shows the vocabulary size."""
     listed: Bool[Tensor, "B W"] | None = None
-    """`words` as a table."""
+    """`words` as a boolean table."""
 
     @classmethod
     def make(cls, real: Bool[Tensor, "B S"], options: DecodingConfig, request: Request, copies: int = 1) -> "Rules":
-        """Check the prefixes and find every sentence's longest length; all of it `copies` times in a row."""
+        """Check the prefixes and compute every sentence's maximum length, each `copies` times in a row."""
         prefix = [()] * len(real) if request.prefix is None else request.prefix
         if len(prefix) != len(real):
             raise ConfigError(f"There are {len(real)} sentences but {len(prefix)} prefixes: give one for each.")
         if any(request.eos in tokens for tokens in prefix):
-            raise ConfigError("A prefix holds the end mark; leave it out, so that there is something to search.")
+            raise ConfigError("A prefix contains the end token; leave it out, so that there is something to search.")
         longest = max(map(len, prefix), default=0)
         if 0 < options.max_length < longest:
             raise ConfigError(
@@ -56,8 +56,8 @@ class Rules:
             )
         if request.most is not None and request.most < longest:
             raise ConfigError(
-                f"A prefix, or a text that is to be continued, has {longest} tokens but the model has learned only "
-                f"{request.most} places: shorten it to {request.most} tokens or fewer."
+                f"A prefix, or a text to be continued, has {longest} tokens but the model has only "
+                f"{request.most} positions: shorten it to {request.most} tokens or fewer."
             )
         _check_room(options, request, prefix)
         padded = [[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix]
@@ -73,20 +73,22 @@ class Rules:
         return cls(options, request.eos, frozenset(request.banned), forced, limits, request.words, copies)
 
     def not_banned(self, size: int) -> Bool[Tensor, " W"]:
-        """Say which of all tokens may be written; raise a ConfigError where none may, or a prefix holds another."""
+        """Return which tokens are allowed; raise a ConfigError if none are, or if a prefix has an unknown token."""
         if self.forced.numel() and int(self.forced.max()) >= size:
-            raise ConfigError(f"A prefix holds token {int(self.forced.max())}, but the vocabulary has only {size}.")
+            raise ConfigError(
+                f"A prefix has token {int(self.forced.max())}, but the vocabulary has only {size} tokens."
+            )
         allowed = torch.ones(size, dtype=torch.bool)
         allowed[[token for token in self.banned if 0 <= token < size]] = False
         first = allowed.clone()
         if self.options.min_length:
             first[self.eos] = False
         if not first.any():
-            raise ConfigError(f"All {size} tokens of the vocabulary are banned, so nothing can be written.")
+            raise ConfigError(f"All {size} tokens of the vocabulary are banned, so nothing can be generated.")
         return allowed.to(self.forced.device)
 
     def shorten(self, logits: Float[Tensor, "B N W"], sentences: Int[Tensor, " B"]) -> Float[Tensor, "B N W"]:
-        """Leave each sentence only its own words, if it has a list of them: the others get no probability."""
+        """Mask the logits of all words that are not in the sentence's shortlist, if it has one."""
         if self.words is None:
             return logits
         if self.listed is None:
@@ -99,7 +101,7 @@ class Rules:
     def apply(
         self, log_probs: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
     ) -> Float[Tensor, "B N W"]:
-        """Make what may not be written as token number `length` impossible; the rest keeps its probability."""
+        """Set forbidden tokens at position `length` to -inf; the others keep their log-probability."""
         if self.allowed is None:
             self.allowed = self.not_banned(log_probs.shape[-1])
         allowed = self.allowed
@@ -114,28 +116,26 @@ class Rules:
 
 
 def limit(options: DecodingConfig, longest: int, source: int, prefix: Sequence[int]) -> int:
-    """Return the most tokens of one sentence, the end mark counted."""
+    """Return the maximum length of one sentence, the end token included."""
     usual = longest or math.ceil(options.max_ratio * source) + SPARE
     return options.max_length or max(usual, len(prefix) + SPARE, options.min_length + 1)
 
 
 def _more(options: DecodingConfig, request: Request, count: int) -> Sequence[int]:
-    """Return how many tokens each sentence may have more for the terms it must hold."""
+    """Return the extra length that each sentence gets for the terms it must contain."""
     if request.constraints is None or options.max_length:
         return [0] * count
     return [own.total for own in request.constraints]
 
 
 def _check_room(options: DecodingConfig, request: Request, prefix: Sequence[Sequence[int]]) -> None:
-    """Raise a ConfigError where terms take more tokens than there may be."""
+    """Raise a ConfigError if the terms take more tokens than are allowed."""
     for own, tokens in zip(request.constraints or (), prefix, strict=False):
         needed = len(tokens) + own.total + 1 if own.total else 0
         terms = ", ".join(repr(term.text) for term in own.terms)
         after = f" after a prefix of {len(tokens)}" if tokens else ""
-        takes = f"What must occur in a translation ({terms}) takes {own.total + 1} tokens with the end mark{after}"
+        takes = f"What must occur in a translation ({terms}) takes {own.total + 1} tokens with the end token{after}"
         if 0 < options.max_length < needed:
             raise ConfigError(f"{takes}, but decoding.max_length is {options.max_length}: set it to {needed} or more.")
         if request.most is not None and request.most < needed:
-            raise ConfigError(
-                f"{takes}, but the model has learned only {request.most} places: translate the text in parts."
-            )
+            raise ConfigError(f"{takes}, but the model has only {request.most} positions: translate the text in parts.")

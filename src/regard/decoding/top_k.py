@@ -1,4 +1,4 @@
-"""The best few words of each row of logits, and what all of them sum up to."""
+"""The largest few logits of each row, with the log-sum-exp of all."""
 
 from typing import NamedTuple
 
@@ -7,23 +7,23 @@ from regard.shapes import Bool, Float, Int, Tensor
 from regard.step_loop import runs_kernels
 
 MOST = 16
-"""Words that the kernel takes one by one."""
+"""Maximum k of the kernel, which finds the words one by one."""
 WIDEST = 32768
-"""The widest row that fits into a GPU's registers."""
+"""Maximum row width that fits into a GPU's registers."""
 
 
 class Top(NamedTuple):
-    """What may follow each hypothesis."""
+    """The best next words of each hypothesis."""
 
     logits: Float[Tensor, "B N"]
-    """The largest that are not forbidden, best first; -inf where there are fewer."""
+    """The largest that are not forbidden, best first; -inf if there are fewer."""
     words: Int[Tensor, "B N"]
     whole: Float[Tensor, " B"]
-    """The log of what all exponentials sum up to, those of forbidden words too."""
+    """Log-sum-exp of all logits, those of forbidden words included."""
 
 
 def top_of(logits: Float[Tensor, "B W"], forbidden: Bool[Tensor, " W"], count: int) -> Top:
-    """Find the `count` best of each row, or all where there are fewer."""
+    """Return the `count` best of each row, or all if there are fewer."""
     count = min(count, logits.shape[1])
     if count <= MOST and logits.shape[1] <= WIDEST and runs_kernels(logits.device):
         from regard.decoding.search_kernels import top

@@ -1,8 +1,8 @@
-"""What a model wrote beside what it read, as pairs to train another on: back-translation and distillation.
+"""A model's input and output as training pairs for another model: back-translation and distillation.
 
-A model from target to source makes sources for texts that have none (Sennrich et al. 2016); a tag before these tells
-the model that learns from them that no person wrote them (Caswell et al. 2019). A teacher's translations are targets
-that a smaller model learns more easily than those of people (Kim & Rush 2016).
+A model from target to source generates sources for monolingual text (Sennrich et al. 2016); a tag marks them as
+synthetic for the model trained on them (Caswell et al. 2019). A teacher's translations are targets that a smaller
+model learns more easily than human ones (Kim & Rush 2016).
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from regard.errors import ConfigError, DataError
 
 
 class PairRows:
-    """Makes rows of TSV: the text that was read and each different translation of it.
+    """Makes TSV rows: each input text with each distinct translation of it.
 
-    With `reverse` the translation comes first, as a source for the text. The `tag` is a word before each source.
+    With `reverse` the translation comes first, as the source. The `tag` is a word added before each source.
     """
 
     def __init__(self, reverse: bool = False, tag: str = "") -> None:
@@ -23,15 +23,15 @@ class PairRows:
             raise ConfigError(f"The tag {tag!r} must be one word, such as <bt>: leave out its white space.")
         self._reverse, self._before = reverse, f"{tag} " if tag else ""
         self.left_out = 0
-        """Lines so far that gave no pair: they are empty, or nothing was written for them."""
+        """Lines without a pair so far: they are empty, or have no translation."""
 
     def check(self, lines: Lines) -> None:
-        """Raise a DataError for a text that TSV cannot hold, before the work is done."""
+        """Raise a DataError for text that TSV cannot contain, before translating."""
         number = next((number for number, text in enumerate(lines.texts, start=lines.first) if "\t" in text), None)
         if number is not None:
             raise DataError(
-                f"Line {number:,} of the input has a tab, which parts the texts of a pair: give texts alone, such as "
-                "one column of a TSV file (cut -f 1)."
+                f"Line {number:,} of the input has a tab, which separates the texts of a pair: give single texts, such "
+                "as one column of a TSV file (cut -f 1)."
             )
 
     def rows(self, text: str, best: Translation) -> Iterator[str]:
@@ -44,7 +44,7 @@ class PairRows:
             yield f"{self._before}{source}\t{target}"
 
     def told(self) -> str:
-        """Say how many lines gave no pair; nothing where all did."""
+        """Return a message about lines without a pair; empty if there are none."""
         if not self.left_out:
             return ""
         lines = "1 line is" if self.left_out == 1 else f"{self.left_out:,} lines are"

@@ -1,4 +1,4 @@
-"""What comes out of a search: a text, and where the model looked while it wrote it."""
+"""The result of translating a text: the translation and its attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,33 +15,33 @@ from regard.viz.trace import SPECIAL, AttentionTrace
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """What came out for one text."""
+    """The translation of one text."""
 
     text: str
     score: float
-    """What the search ranked it by: log-probability after penalties."""
+    """The ranking score: log-probability after penalties."""
     tokens: tuple[str, ...]
-    """The tokens written, as they are shown, the end mark included where the model wrote one."""
+    """The generated tokens as displayed, with the end token if the model generated it."""
     attention: AttentionTrace
-    """Where the model looked while it wrote each of them."""
+    """The attention of each token."""
     n_best: list["Translation"] = field(default_factory=list)
-    """The hypotheses after this one, best first, where more than one was asked for."""
+    """Further hypotheses, best first, if more than one was requested."""
 
 
 class Read(NamedTuple):
-    """What a model has read, as it is shown."""
+    """The source as displayed."""
 
     pieces: Sequence[str]
     words: Sequence[int]
-    """The word that each belongs to."""
+    """Index of the word that each piece belongs to."""
     special: frozenset[str] = SPECIAL
-    """Marks, which belong to none."""
+    """Special tokens, which belong to no word."""
 
 
 def trace_of(
     hypothesis: Hypothesis, read: Read, target: Tokenizer, look: bool = True, posterior: bool = False
 ) -> AttentionTrace:
-    """Tell where a model looked, or of a posterior where tokens came from; without `look`, only what it wrote."""
+    """Build the trace of a hypothesis; without `look`, with its output alone. `posterior` marks posterior attention."""
     weights = hypothesis.weights[..., : len(read.pieces)].permute(1, 2, 0, 3)
     return AttentionTrace(
         source=tuple(read.pieces),
@@ -61,20 +61,20 @@ def trace_of(
 
 
 def nothing() -> Translation:
-    """Translate nothing: nothing was read, written or looked at."""
+    """Return the translation of an empty text."""
     return Translation("", 0.0, (), AttentionTrace((), (), np.zeros((1, 1, 0, 0), np.float32), (), 0.0))
 
 
 def on_one_line(translation: Translation) -> Translation:
-    """Put a space where it has a line break."""
+    """Replace line breaks by spaces."""
     others = [on_one_line(other) for other in translation.n_best]
     return replace(translation, text=" ".join(translation.text.splitlines()), n_best=others)
 
 
 def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, source: str) -> str:
-    """Put the source word most looked at in the place of each unknown one (Luong et al. 2015, section 4.1, by copying).
+    """Replace each unknown word by the source word with most attention (Luong et al. 2015, section 4.1, by copying).
 
-    For a tokenizer of words: each token but the marks is one word of what was written.
+    For a word tokenizer: each token but special ones is one word of the output.
     """
     words, look = source.split(), trace.words()
     given = written.split(" ")
@@ -87,9 +87,9 @@ def replace_unknown(tokens: Sequence[int], written: str, trace: AttentionTrace, 
 def copy_unknown(
     tokens: Sequence[int], target: Tokenizer, source: Sequence[int], units: Sequence[str], look: NDArray[np.float32]
 ) -> str:
-    """Write tokens, in the place of each unknown one the unit of the source most looked at: a character, or a word.
+    """Decode tokens, replacing each unknown one by the source unit with most attention: a character, or a word.
 
-    `source` are the tokens read and `units` their texts; where the model did not know some of them, it is one of these.
+    `source` are the source tokens and `units` their texts; if some of them are unknown, only these are considered.
     `look` is target × source.
     """
     unknown = [place for place, token in enumerate(source) if token == UNK]
@@ -98,7 +98,7 @@ def copy_unknown(
     for step, token in enumerate(tokens):
         if token == UNK and among:
             found = units[among[int(look[step, among].argmax())]]
-            # Around a word, there are the spaces that its surface has.
+            # Keep the spaces that the surface has around a word.
             surfaces[step] = surfaces[step].replace(MARKS[UNK], found.strip() or found)
     written = "".join(surfaces)
     return written.removeprefix(" ") if target.kind == "words" else written

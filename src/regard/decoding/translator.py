@@ -1,4 +1,4 @@
-"""From text to text: a model and its tokenizers, ready to translate, to score and to show where they look."""
+"""The Translator: a model and its tokenizers, to translate, score and align text."""
 
 import logging
 from collections import deque
@@ -45,18 +45,17 @@ from regard.viz.trace import SPECIAL, AttentionTrace
 logger = logging.getLogger("regard")
 
 Forcing = Callable[[Decoder[Any], Encoded, Sequence[Sequence[int]]], list[tuple[list[float], Tensor]]]
-"""What makes a decoder write given tokens: `force` or `explain`."""
+"""Runs a decoder over given tokens: `force` or `explain`."""
 SPELLING = ("characters", "spelled")
-"""Tokenizers that do not know some characters: what is unknown can be replaced where both sides are spelled."""
+"""Character-level tokenizers, whose unknown characters can be replaced if both sides have them."""
 LISTED = 32
-"""Words for each source word in a fast search."""
+"""Shortlist size per source word in a fast search."""
 
 
 class Translator:
-    """A model that is ready to be used, or several that write together. It changes nothing in them, and gives the same
-    for the same.
+    """A trained model, or an ensemble, ready for use. It does not change the model, and is deterministic.
 
-    Where there is no source to read, the model is a language model: what is "translated" is continued.
+    A model without a source is a language model: instead of translating a text, it continues it.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Translator:
         longest: int = 0,
         shortlist: Shortlist | None = None,
     ) -> None:
-        """`longest` is the longest text, in tokens, that the model was trained on: beyond it there is a warning."""
+        """`longest` is the maximum length, in tokens, of the training texts: longer ones get a warning."""
         self.model = model
         self.tokenizers = tokenizers
         self.options = options or DecodingConfig()
@@ -80,34 +79,34 @@ class Translator:
 
     @classmethod
     def load(cls, folder: str | Path | Sequence[str | Path], device: str = "cpu") -> "Translator":
-        """Read a model folder, or several with the same vocabularies: an ensemble, with the first one's options."""
+        """Load a model folder, or several with the same vocabularies as an ensemble, with the first one's options."""
         folders = [folder] if isinstance(folder, str | Path) else folder
         return cls(*open_folders([Path(each) for each in folders], device))
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next(self.model.parameters()).device
 
     @property
     def _replaces(self) -> bool:
-        """Whether what is unknown can be replaced: a word, or a character where characters are read too."""
+        """Whether unknown tokens can be replaced: words, or characters if the source has characters too."""
         source, target = self.tokenizers.source.kind, self.tokenizers.target.kind
         return target == "words" or (target in SPELLING and source == target and self.model.reads)
 
     @property
     def members(self) -> int:
-        """How many models write together."""
+        """Number of models in the ensemble; 1 for a single model."""
         return len(self.model.members) if isinstance(self.model, Ensemble) else 1
 
     def faster(self) -> DecodingConfig:
-        """Return the model's own options with all that makes a search faster at next to no loss."""
+        """Return the model's own options with everything that speeds up search at next to no loss."""
         shortlist = 0 if self.shortlist is None else LISTED
         own = self.options
         return replace(own, precision="int8", shortlist=own.shortlist or shortlist, patience=own.patience or 1.0)
 
     def decoder(self, options: DecodingConfig) -> Decoder[Any]:
-        """What writes; the options say how several models are averaged."""
+        """Return the decoder; the options say how an ensemble is averaged."""
         return self.model.averaging(options.ensemble) if isinstance(self.model, Ensemble) else self.model.decoder
 
     def translate(
@@ -128,19 +127,19 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts; the result has one translation for each, in order.
 
-        `options` are the model's own unless given, `beam` goes before both. A `prefix` is what each translation must
-        start with (an empty one leaves it free). With `candidates`, traces tell that many of the most probable tokens
-        at each step. `to` is the language, for a model that writes several and texts without tags. A text of white
-        space alone has an empty translation. Without `look`, translations do not tell where the model looked, which
-        takes less time; with `posterior` they tell where each token came from, as `align` does, whatever `look` says.
-        `batch_size` is how many are searched at once: as many as the device likes, unless given.
+        `options` default to the model's own; `beam` overrides them. Each translation starts with its `prefix` (an empty
+        one leaves it free). With `candidates`, traces have that many of the most probable tokens at each step. `to` is
+        the target language, for a multilingual model and texts without tags. A text of white space has an empty
+        translation. With `look=False`, translations have no attention, which is faster; with `posterior` they have
+        posterior attention, as in `align`, whatever `look` is. `batch_size` is the number of sentences searched at
+        once; by default it depends on the device.
 
-        What matches the regular expression `keep` (`options.keep` unless given) occurs in the translation as it is, and
-        for each term of the `glossary`, a mapping or a file of lines `source TAB target`, its translation does. Texts
-        without any are searched as ever.
+        Matches of the regular expression `keep` (by default `options.keep`) occur unchanged in the translation, as do
+        the translations of terms in the `glossary`, a mapping or a file of lines `source TAB target`. Texts without any
+        of these are searched as usual.
 
-        A language model continues the texts instead, each of which is a prefix of its own; from an empty one it writes
-        what it likes. What is drawn at random depends on `options.seed` and the text: to draw several, ask for n_best.
+        A language model continues the texts instead, each of which is its own prefix; from an empty one it generates
+        freely. Samples depend on `options.seed` and the text: to draw several, set `n_best`.
         """
         if isinstance(texts, str):
             raise DataError("translate takes a list of texts, got a single one: write translate([text]).")
@@ -205,7 +204,7 @@ class Translator:
             every = groups(lengths, batch_size, natively)
             return [[[rows[place] for place in batch] for batch in group] for group in every]
 
-        writing: Iterator[None] = iter(())  # what was found last, while a GPU searches the next
+        writing: Iterator[None] = iter(())  # builds the last results, while a GPU searches the next
         free = [(engine, group) for group in work([row for row in rows if row not in held], engine is not None)]
         for engine, group in [*free, *((None, group) for group in work(list(held), natively=False))]:
             requests = [ask(batch) for batch in group]
@@ -231,7 +230,7 @@ class Translator:
         lengths: Sequence[int],
         meanwhile: Iterator[None],
     ) -> list[list[Hypothesis]]:
-        """Search by recorded steps where there is a GPU to replay them."""
+        """Search with CUDA graphs if there is a GPU and they support the search."""
         decoder, found = self.decoder(options), None
         if self.device.type == "cuda" and self._graphs.can(options, request):
             found = self._graphs.search(decoder, encoded, options, request, lengths, meanwhile)
@@ -240,7 +239,7 @@ class Translator:
     def _words(
         self, count: int, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]], held: Mapping[int, Held]
     ) -> list[NDArray[np.int32]]:
-        """Return the words that each text may be translated with."""
+        """Return the shortlist of each text."""
         if self.shortlist is None:
             size = self.tokenizers.target.size
             advice = "make one with regard train --out MODEL --resume, or set decoding.shortlist=0."
@@ -248,8 +247,7 @@ class Translator:
                 why = f"of {size:,} words a shortlist would save nothing" if self.model.reads else "it reads no source"
                 advice = f"none was made, since {why}. Set decoding.shortlist=0."
             raise ModelError(
-                f"decoding.shortlist needs to know which words go together, and the model folder has no {SHORTLIST}: "
-                + advice
+                f"decoding.shortlist needs a table of likely words, and the model folder has no {SHORTLIST}: " + advice
             )
         copied = self.model.decoder.copied_as
         forced = [held[row].constraints.tokens if row in held else () for row in range(len(sources))]
@@ -259,14 +257,14 @@ class Translator:
         ]
 
     def _survivors(self, options: DecodingConfig, glossary: Glossary | None) -> Survivors | None:
-        """Return what tells which terms must survive; None where none must."""
+        """Return the terminology constraints; None if there are none."""
         if not options.keep and not glossary:
             return None
         if not self.model.reads:
-            raise ConfigError("A language model has no source whose terms could be kept: leave out keep and glossary.")
+            raise ConfigError("A language model has no source with terms to keep: leave out keep and glossary.")
         if self.tokenizers.target.kind == "spelled":
             raise ConfigError(
-                "Terms cannot be kept by a model whose tokenizer.kind is spelled, since what a token adds to a text "
+                "A model with tokenizer.kind=spelled cannot keep terms, since what a token adds to a text "
                 "depends on the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep "
                 "and glossary."
             )
@@ -287,9 +285,9 @@ class Translator:
         keep: str | None = None,
         glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
-        """Yield one translation for each line, in order, reading at most `read_ahead` lines before they are needed.
+        """Yield one translation for each line, in order, reading at most `read_ahead` lines in advance.
 
-        Each can be written as one line: a line break inside a translation becomes a space.
+        Each fits on one line: a line break inside a translation becomes a space.
         """
         if read_ahead < 1:
             raise ConfigError(f"read_ahead is {read_ahead}; it must be at least 1.")
@@ -312,9 +310,9 @@ class Translator:
     def score(
         self, pairs: Iterable[Pair], batch_size: int | None = None, options: DecodingConfig | None = None
     ) -> list[list[float]]:
-        """Return the log-probability of each token of each target, the end mark last, given those before it.
+        """Return the log-probability of each token of each target, the end token last, given those before it.
 
-        `options`, the model's own unless given, say how several models are averaged.
+        `options`, by default the model's own, say how an ensemble is averaged.
         """
         sources, targets = self._encode_pairs(list(pairs))
         forced = self._force(sources, targets, batch_size, partial(force, look=False), options)
@@ -327,10 +325,10 @@ class Translator:
         posterior: bool = False,
         options: DecodingConfig | None = None,
     ) -> list[AttentionTrace]:
-        """Return where the model looks while it is made to write the given targets; `options` as in `score`.
+        """Return the attention over each source with the given target forced; `options` as in `score`.
 
-        `posterior` is where each token came from, told when it is known: looks, weighed by how well each place alone
-        tells the token. That takes a step more for each place of the source.
+        `posterior` gives posterior attention, where each token came from given that token: attention weighted by the
+        token's probability under each position alone. That takes one more step per source position.
         """
         self.check_source()
         sources, targets = self._encode_pairs(list(pairs))
@@ -343,32 +341,32 @@ class Translator:
         ]
 
     def check_source(self) -> None:
-        """Raise a ModelError for a model that has no source to look at."""
+        """Raise a ModelError for a model without a source."""
         if not self.model.reads:
-            raise ModelError("This model has no attention to a source: it is a language model, which reads none.")
+            raise ModelError("This model has no attention to a source: it is a language model, which has none.")
 
     def _encode_texts(
         self, texts: Sequence[str], prefix: Sequence[str] | None
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Return what is read and what each translation must start with."""
+        """Return source ids and the prefix of each translation."""
         target = self.tokenizers.target
         if self.model.reads:
             return self._encode(texts), [[] for _ in texts] if prefix is None else target.encode_all(list(prefix))
         if prefix is not None and any(prefix):
-            raise ConfigError("A language model continues the texts themselves: put what it must start with there.")
+            raise ConfigError("A language model continues the texts themselves: put the prefix there.")
         starts = self._encode(texts)
         return [[EOS] for _ in texts], [start[:-1] for start in starts]
 
     def _trimmed(self, texts: Sequence[str]) -> list[str]:
-        """Leave out white space around what is read: of pieces it would make one that training hardly saw."""
+        """Strip texts for subword tokenizers: surrounding white space would become a piece that is rare in training."""
         pieces = self.model.reads and self.tokenizers.source.kind in ("bpe", "unigram")
         return [text.strip() for text in texts] if pieces else list(texts)
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text, the end mark last; a language model has its texts on the target's side."""
+        """Return the ids of each text, the end token last; a language model's texts use the target tokenizer."""
         for number, text in enumerate(texts, start=1):
             if any("\ud800" <= char <= "\udfff" for char in text):
-                raise DataError(f"Text {number} holds half a character (a lone surrogate): {text!r}.")
+                raise DataError(f"Text {number} contains half a character (a lone surrogate): {text!r}.")
         side, badly = ("source", "translated") if self.model.reads else ("target", "continued")
         encoded = [[*ids, EOS] for ids in getattr(self.tokenizers, side).encode_all(self._trimmed(texts))]
         most = self._most_read
@@ -385,12 +383,11 @@ class Translator:
         return [self._cut(ids, text) for ids, text in zip(encoded, texts, strict=True)]
 
     def _cut(self, ids: list[int], text: str) -> list[int]:
-        """Leave out what the model has no places for, rather than lose the texts beside it."""
+        """Truncate a text with more tokens than the model has positions, with a warning."""
         most = self._most_read
         if most is not None and len(ids) > most:
             logger.warning(
-                "A text of %d tokens has more than the %d places that the model knows: "
-                "only its beginning is read. %.40s…",
+                "A text of %d tokens is longer than the %d positions of the model: only its beginning is read. %.40s…",
                 len(ids) - 1,
                 most - 1,
                 text,
@@ -398,7 +395,7 @@ class Translator:
         return cut(ids, most)
 
     def _longest_written(self) -> int:
-        """Return the most tokens that a language model writes, the end mark included; 0 where the source decides."""
+        """Return the maximum output length of a language model, the end token included; 0 if the source decides."""
         return 0 if self.model.reads else (self.longest or DataConfig().max_length) + 1
 
     def _encode_pairs(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
@@ -416,7 +413,7 @@ class Translator:
     ) -> list[tuple[list[float], Tensor]]:
         """Run the decoder over given targets; return each one's log-probabilities and weights.
 
-        What is kept of it is large: batches are no larger on a GPU.
+        The results take much memory, so batches are no larger on a GPU.
         """
         forced: dict[int, tuple[list[float], Tensor]] = {}
         decoder = self.decoder(options or self.options)
@@ -430,7 +427,7 @@ class Translator:
         return [forced[row] for row in range(len(targets))]
 
     def _explained(self, source: list[int], written: Sequence[Hypothesis], options: DecodingConfig) -> list[Hypothesis]:
-        """Tell where the tokens of hypotheses came from, instead of where the model looked."""
+        """Replace the hypotheses' attention by posterior attention."""
         forced = self._force([source] * len(written), [one.tokens for one in written], None, explain, options)
         return [replace(one, weights=weights) for one, (_, weights) in zip(written, forced, strict=True)]
 
@@ -444,7 +441,7 @@ class Translator:
         posterior: bool,
         held: Callable[[Sequence[int], str, AttentionTrace], str] | None,
     ) -> Translation:
-        """Make the first hypothesis a translation that holds the others."""
+        """Build a translation from the first hypothesis, with the others as its n-best list."""
         target = self.tokenizers.target
         every = []
         for hypothesis in best:
@@ -459,14 +456,14 @@ class Translator:
             if held is not None:
                 written = held(hypothesis.tokens, written, trace)
             if not self.model.reads:
-                # What was given is given back as it was, also where the vocabulary does not know all of it.
+                # Return the given text verbatim, even where the vocabulary lacks some of it.
                 begun = target.decode(hypothesis.tokens[: len(target.encode(text))])
                 written = text + written.removeprefix(begun)
             every.append(Translation(written, hypothesis.score, trace.target, trace))
         return replace(every[0], n_best=every[1:])
 
     def _with_copies(self, tokens: Sequence[int], source: list[int], text: str, trace: AttentionTrace) -> str:
-        """Write what is unknown as it stands in the source; where a model copies from, its last layer tells."""
+        """Replace unknown tokens by source units; a pointer-generator uses the weights of its last layer."""
         side, read = self.tokenizers.source, slice(1 if self.tokenizers.tags else 0, -1)
         plain = side.plain if isinstance(side, Tagged) else side
         assert isinstance(plain, Plain)
@@ -474,22 +471,22 @@ class Translator:
         return copy_unknown(tokens, self.tokenizers.target, source[read], list(plain.units(text)), look)
 
     def _read(self, source: list[int]) -> Read:
-        """Tell what was read, as it is shown; of a language model nothing, since its end mark is not looked at."""
+        """Return the source as displayed; empty for a language model, whose lone end token is not attended to."""
         side = self.tokenizers.source
         source = source if self.model.reads else []
         return Read(side.pieces(source), side.words(source), SPECIAL | frozenset(side.pieces(side.tag_ids)))
 
 
 def cut(ids: list[int], most: int | None) -> list[int]:
-    """Cut a source that ends with the end mark to so many tokens, the end mark among them."""
+    """Truncate a source to `most` tokens, keeping the end token."""
     return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
 def banned_tokens(target: Tokenizer, replaceable: bool = True, replacing: bool = False) -> tuple[int, ...]:
-    """Return the marks, tags and control characters that a translation may not hold.
+    """Return the special tokens, tags and control characters that a translation may not contain.
 
-    The mark for what is unknown can be replaced where it stands for a word and there is a source to take it from;
-    subwords spell what they do not know, and among letters it is of use only if it will be replaced (`replacing`).
+    The unknown token is allowed if it stands for a word that can be replaced from the source; subwords have no unknown
+    words, and for characters it is allowed only if it will be replaced (`replacing`).
     """
     known = (target.kind == "words" and replaceable) or (target.kind in SPELLING and replacing)
     marks = (PAD, BOS) if known else (PAD, BOS, UNK)
@@ -499,13 +496,13 @@ def banned_tokens(target: Tokenizer, replaceable: bool = True, replacing: bool =
 def force(
     decoder: Decoder[Any], encoded: Encoded, targets: Sequence[Sequence[int]], look: bool
 ) -> list[tuple[list[float], Tensor]]:
-    """Make a decoder write given tokens, a row for each source: their log-probabilities and, to look, the weights.
+    """Teacher-force a decoder, a row for each source; return log-probabilities and, with `look`, weights.
 
-    These are T×L×H×S, on the host: step t is the one that writes token t.
+    Weights are T×L×H×S, on the host: step t generates token t.
     """
     tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
     taught = decoder.teach(_shift(tokens), encoded, look)
-    # Padding takes no part in the widest product there is, the one over the vocabulary.
+    # Leave padding out of the widest matrix product, the one over the vocabulary.
     every = decoder.logits(taught, real).float().log_softmax(dim=-1)
     chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
     weights = torch.zeros(len(targets), 0) if taught.weights is None else taught.weights.float().cpu()
@@ -517,5 +514,5 @@ def force(
 
 
 def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Turn what is to be written into what is read before: the start mark first, the last token never."""
+    """Shift targets right: the start token first, without the last token."""
     return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)

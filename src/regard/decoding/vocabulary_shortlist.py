@@ -1,12 +1,12 @@
-r"""Which words can come: those that training saw go with the words of the source, and the most frequent ones.
+r"""Vocabulary shortlists: the likely translations of the source's words, and the most frequent words.
 
-Most of the work of a step is the output layer, over a vocabulary of which one sentence can only use a little (Jean et
-al. 2015, section 3.3). Which words go together is told by IBM model 1 (Brown et al. 1993), over the tokens of the
-training pairs, by expectation maximisation:
+Most of the work of a step is the output layer, over a vocabulary of which one sentence uses little (Jean et al. 2015,
+section 3.3). IBM model 1 (Brown et al. 1993) gives the word translation probabilities, over the tokens of the training
+pairs, by expectation maximisation:
 
 .. math:: t(f|e) \propto \sum_{(F, E)} \sum_{f \in F,\, e \in E} \frac{t(f|e)}{\sum_{e' \in E} t(f|e')}
 
-where each source also has a word that is not there, from which the words come that none of its others calls for.
+where each source also has an empty word, which generates the words that no other source word explains.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,32 +24,32 @@ from regard.data.token_cache import TokenCache
 from regard.errors import ModelError
 
 SHORTLIST = "shortlist.safetensors"
-"""The file of a model folder."""
+"""File name in a model folder."""
 KEPT = 64
-"""Words that are kept for each source word, at most."""
+"""Maximum number of words kept for each source word."""
 FREQUENT = 512
-"""Words that may always come: the most frequent ones."""
+"""Number of most frequent words, which are always allowed."""
 LINKS = 12_000_000
-"""Pairs of tokens that are looked at, at most: with more, every n-th sentence pair is."""
+"""Maximum number of token pairs used: beyond it, every n-th sentence pair is."""
 ROUNDS = 4
 MANY = 2000
-"""With fewer words in a vocabulary, a shortlist of them saves nothing, and training makes none."""
+"""With a smaller vocabulary a shortlist saves nothing, and training makes none."""
 NOTHING = PAD
-"""The source word that is not there."""
+"""The empty source word."""
 
 
 class Shortlist(NamedTuple):
-    """What training saw go together."""
+    """Likely translations, learned from the training data."""
 
     likely: NDArray[np.int32]
-    """For each source token the target tokens that go with it, the likeliest first, then -1."""
+    """For each source token its most likely target tokens, best first, then -1."""
     frequent: NDArray[np.int32]
     """The most frequent target tokens, the most frequent first."""
     joint: bool
-    """Whether both sides have one vocabulary, so that a token can be copied."""
+    """Whether both sides share a vocabulary, so that a token can be copied."""
 
     def words(self, source: Sequence[int], count: int, beside: Sequence[int] = ()) -> NDArray[np.int32]:
-        """Return the tokens that a source may be translated with, in order: `count` for each of its own."""
+        """Return the shortlist of a source, sorted: `count` words for each of its own, and others."""
         read = np.asarray(source)
         parts = [self.likely[read, :count].ravel(), self.frequent, np.asarray(beside, np.int32)]
         if self.joint:
@@ -58,13 +58,13 @@ class Shortlist(NamedTuple):
         return found[found >= 0]
 
     def save(self, folder: Path) -> None:
-        """Write the file of a model folder."""
+        """Write the file in a model folder."""
         content = save({"likely": self.likely, "frequent": self.frequent, "joint": np.array([self.joint], np.int32)})
         write_atomically(folder / SHORTLIST, content)
 
     @classmethod
     def load(cls, folder: Path) -> "Shortlist | None":
-        """Read the file of a model folder; None where there is none."""
+        """Read the file in a model folder; None if there is none."""
         path = folder / SHORTLIST
         if not path.is_file():
             return None
@@ -78,7 +78,7 @@ class Shortlist(NamedTuple):
 
 
 def learn(pairs: TokenCache, source_size: int, target_size: int, joint: bool) -> Shortlist:
-    """Learn from sentence pairs which words go together."""
+    """Learn word translations from sentence pairs."""
     keys, columns, written = _links(pairs, target_size)
     known, links = np.unique(keys, return_inverse=True)
     source = known // target_size
@@ -96,7 +96,7 @@ def learn(pairs: TokenCache, source_size: int, target_size: int, joint: bool) ->
 
 
 def _links(pairs: TokenCache, target_size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return all pairs of tokens of a sentence pair as numbers, the target position of each, and all targets."""
+    """Return all token pairs of the sentence pairs as numbers, the target position of each, and all targets."""
     keys, columns, targets, first = [], [], [], 0
     for source, target in _sample(pairs):
         read = np.concatenate([[NOTHING], source])
@@ -108,7 +108,7 @@ def _links(pairs: TokenCache, target_size: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def _sample(pairs: TokenCache) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield every n-th pair, so that there are not more links than are wanted."""
+    """Yield every n-th pair, to limit the number of links."""
     some = range(0, len(pairs), max(1, len(pairs) // 1000))
     mean = sum((len(pairs.source(row)) + 1) * len(pairs.target(row)) for row in some) / len(some)
     for row in range(0, len(pairs), max(1, round(mean * len(pairs) / LINKS))):
@@ -118,7 +118,7 @@ def _sample(pairs: TokenCache) -> Iterator[tuple[NDArray[np.int64], NDArray[np.i
 def _likeliest(
     source: NDArray[np.int64], target: NDArray[np.int64], likely: NDArray[np.float32], source_size: int
 ) -> NDArray[np.int32]:
-    """Lay out the likeliest words of each source word in one table."""
+    """Collect the most likely words of each source word in a table."""
     real = (target != PAD) & (target != BOS)
     source, target, likely = source[real], target[real], likely[real]
     order = np.lexsort((-likely, source))

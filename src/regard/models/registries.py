@@ -11,7 +11,7 @@ from regard.registry import Registry
 
 
 class Parts(NamedTuple):
-    """What `regard.models.build` passes to a decoder beside the configuration."""
+    """What `regard.models.build` passes to a decoder together with the configuration."""
 
     embedding: Embedding
     """The target embedding; with `model.tie=all`, the source's too."""

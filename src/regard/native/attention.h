@@ -1,10 +1,10 @@
-// One look per hypothesis at what its sentence remembers: softmax over all places, any number of heads.
+// Attention of each hypothesis to its source: softmax over all positions, any number of heads.
 //
-//     e_j = s q . k_j                       (dot, general, scaled-dot: keys are as `Attention.remember` made them)
+//     e_j = s q . k_j                       (dot, general, scaled-dot: keys are those of `Attention.remember`)
 //     e_j = v . tanh(W_a q + k_j)           (additive, concat)
 //     w = softmax(e)    c = sum_j w_j v_j
 //
-// The hypotheses of a sentence read the same keys and values: nothing is copied for them.
+// The hypotheses of a sentence share its keys and values, without copies.
 
 #pragma once
 
@@ -14,10 +14,10 @@ class Look {
    public:
     int heads = 1, groups = 1, key_width = 0, value_width = 0;
     float scale = 1.0f;
-    std::vector<float> vector;  // v; none: the score is an inner product
-    Linear queries;             // of all heads; none: the query itself
+    std::vector<float> vector;  // v; empty if the score is an inner product
+    Linear queries;             // for all heads; empty if there is no projection
     Linear hidden;              // W_a
-    Linear output;              // over all heads' contexts; none: the context itself
+    Linear output;              // over all heads' contexts; empty if there is no projection
 
     Look() = default;
 
@@ -35,8 +35,8 @@ class Look {
 
     int context_width() const { return output ? output.outputs : heads * value_width; }
 
-    // Let every row look at its source, whose keys are part number `part` and whose values are the next one. `layer`
-    // says where among the weights its own belong. `seen` is room for the heads' contexts.
+    // Attend with every row to its source, whose keys are part number `part` and whose values are the next part.
+    // `layer` is the index of the weights to store. `seen` is memory for the heads' contexts.
     void look_all(const float* query, const std::vector<Row>& rows, size_t part, size_t layer, Aligned<float>& contexts,
                   Aligned<float>& seen, Scratch& scratch) const {
         const int count = int(rows.size());

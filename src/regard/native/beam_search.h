@@ -1,8 +1,8 @@
-// Beam search, by the rules of regard/decoding/search_loop.py, which it must agree with; a beam of one is greedy search.
+// Beam search, with the same results as regard/decoding/search_loop.py; a beam of one is greedy search.
 //
-// Each thread holds a few sentences and steps all their live hypotheses together. A sentence that is done leaves, and
-// the next one that waits takes its place, so that products stay of one size and no thread waits for another. Where
-// there are more threads than sentences, those without one share in the others' products.
+// Each thread holds a few sentences and runs the steps of all their live hypotheses together. A finished sentence is
+// replaced by a waiting one, so that matrix products keep their size and no thread waits for another. If there are more
+// threads than sentences, the idle ones help with the others' products.
 
 #pragma once
 
@@ -13,17 +13,17 @@
 
 #include "weight_reader.h"
 
-// What is asked for. Laid out as `regard.native.decoder.Options`.
+// Search options. Same layout as `regard.native.decoder.Options`.
 struct Options {
     int32_t beam, n_best, bos, eos, min_length, sentences_at_once, threads, look;
     float length_penalty, patience;
 };
 
-// What Python lays out for each sentence.
+// Input for each sentence, as Python lays it out.
 struct Task {
     int64_t length, stride, limit;
     int64_t prefix_from, prefix_to;
-    int64_t words_from, words_to;  // the shortlist; nothing: all words
+    int64_t words_from, words_to;  // the shortlist; empty for all words
 };
 
 struct Hypothesis {
@@ -41,7 +41,7 @@ struct Best {
     int32_t place;
 };
 
-// Find the `count` largest values, best first, in one pass: most blocks have none that is large enough to look closer.
+// Find the `count` largest values, best first, in one pass: most blocks have no candidate and are skipped quickly.
 static inline void best_of(const float* values, int size, int count, std::vector<Best>& found) {
     found.clear();
     float bar = NEVER;
@@ -79,7 +79,7 @@ static inline float log_sum(const float* x, int size) {
     return highest + std::log(whole);
 }
 
-// One sentence while it is searched.
+// The search of one sentence.
 class Sentence {
    public:
     Source source;
@@ -88,10 +88,10 @@ class Sentence {
     int number = 0;
 
     struct Live {
-        int node;        // where it ends; -1 before the first token
+        int node;        // its last node; -1 before the first token
         float total;     // its log-probability
-        int32_t token;   // written last
-        int row;         // of the step that wrote it
+        int32_t token;   // last token
+        int row;         // of the step that generated it
         std::vector<int32_t> path;
     };
     std::vector<Live> live;
@@ -113,13 +113,13 @@ class Sentence {
 
     int length() const { return steps; }
 
-    // Room for what each live hypothesis looks at in the step to come.
+    // Memory for the attention weights of the hypothesis in this slot, written in the next step.
     float* room_to_look(int slot) {
         if (slot == 0) looks.emplace_back(new float[std::max<size_t>(1, live.size() * per_look)]);
         return per_look ? looks.back().get() + slot * per_look : nullptr;
     }
 
-    // Extend the live hypotheses, given the logits of each (which are changed); return whether to go on.
+    // Extend the live hypotheses, given the logits of each (which are modified); return whether to go on.
     bool extend(float* logits, size_t stride, int size, const std::vector<int32_t>& banned, int first_row) {
         ++steps;
         candidates.clear();
@@ -133,7 +133,7 @@ class Sentence {
         return !broken && goes_on();
     }
 
-    // The best that ended with the end mark, then the best of those that were cut off.
+    // The best complete hypotheses, then the best of those cut off.
     std::vector<Hypothesis> found() const {
         std::vector<Hypothesis> all;
         for (const auto* ends : {&complete, &cut}) {
@@ -154,7 +154,7 @@ class Sentence {
         int parent;
         int32_t token;
         float log_prob;
-        int slot;  // of the step that wrote it
+        int slot;  // of the step that generated it
     };
     struct End {
         float score;
@@ -174,7 +174,7 @@ class Sentence {
     std::vector<End> complete, cut;
     std::vector<std::unique_ptr<float[]>> looks;
 
-    // Rank what may follow one hypothesis: log-probabilities are taken over all words, then some are forbidden.
+    // Rank the extensions of one hypothesis: the softmax is over all words, and forbidden ones are masked after it.
     void consider(int slot, float* logits, int size, const std::vector<int32_t>& banned) {
         const float whole = log_sum(logits, size);
         if (!std::isfinite(whole)) {
@@ -204,7 +204,7 @@ class Sentence {
         if (total > NEVER) candidates.push_back({total, log_prob, slot, token});
     }
 
-    // Set aside what has ended; let the others live on.
+    // Set finished hypotheses aside; keep the others.
     void settle(const Candidate& one, std::vector<Live>& next, int first_row) {
         const Live& parent = live[one.slot];
         nodes.push_back({parent.node, one.token, one.log_prob, one.slot});
@@ -222,8 +222,8 @@ class Sentence {
         next.back().path.push_back(one.slot);
     }
 
-    // Whether some live hypothesis may still beat the worst of what is kept: no log-probability ever rises. With
-    // patience, it goes on only until that many have ended.
+    // Whether a live hypothesis may still beat the worst finished one that is kept: log-probabilities never rise. With
+    // patience, stop after that many finished hypotheses.
     bool goes_on() const {
         if (options.patience > 0 && ended_by_itself >= options.patience * options.beam) return false;
         float most = NEVER;
@@ -251,13 +251,13 @@ class Sentence {
     }
 };
 
-// All that one call finds, as Python reads it.
+// The result of one call, as Python reads it.
 struct Result {
     std::vector<int64_t> counts, lengths;  // hypotheses of each sentence; tokens of each hypothesis
     std::vector<float> scores, log_probs, weights;
     std::vector<int32_t> tokens;
     std::vector<int64_t> work;  // steps that hypotheses took; multiply-adds of their products with matrices
-    int64_t broken = 0;  // the step at which some number was none; 0: never
+    int64_t broken = 0;  // the first step with a NaN; 0: none
     std::string error;
 };
 
@@ -283,7 +283,7 @@ class Search {
         try {
             for (int number = 1; number < threads; ++number) helpers.emplace_back(work, number);
         } catch (const std::exception&) {
-            // As many as there is room for: they take the sentences of the others.
+            // As many threads as can be started: they take the sentences of the others.
         }
         work(0);
         for (auto& helper : helpers) helper.join();
@@ -312,7 +312,7 @@ class Search {
     std::atomic<bool> stop{false};
     std::atomic<int64_t> stepped_rows{0}, multiplied{0};
 
-    // One thread's work: its share of the sentences at most, and what others leave, with so many helpers.
+    // One thread's work: at most its share of the sentences, and what others leave, with this many helpers.
     void take_turns(int share, int helpers) {
         const auto stepper = model.stepper();
         Team team(helpers);
@@ -357,7 +357,7 @@ class Search {
         }
     }
 
-    // Logits of all rows: over all words at once, or for each sentence over its own.
+    // Logits of all rows: over all words at once, or over each sentence's own shortlist.
     void score(const float* features, const std::vector<std::unique_ptr<Sentence>>& held, const std::vector<Row>& rows,
                Aligned<float>& logits, Scratch& scratch) {
         const size_t width = model.output.inputs, stride = padded(model.output.outputs);

@@ -1,9 +1,9 @@
-// What Python calls, over plain C types: make a model, search with it, read what was found.
+// The C interface for Python: build a model, search with it, read the results.
 
 #include "encoder.h"
 #include "beam_search.h"
 
-// One of two kinds, as who calls may know it; null where there is no room for it.
+// Build an object of one of two kinds; null if out of memory.
 template <class Part, class First, class Second>
 static void* made(int kind, Reader reader) {
     try {
@@ -15,24 +15,24 @@ static void* made(int kind, Reader reader) {
 
 extern "C" {
 
-// Whether this machine multiplies in a precision: 0 float32, 1 bfloat16, 2 int8.
+// Whether this machine supports a precision: 0 float32, 1 bfloat16, 2 int8.
 int regard_offers(int precision) { return offers(Precision(precision)); }
 
-// Read a decoder: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
+// Read a decoder: kind 0 is recurrent, 1 a Transformer. All arrays are copied.
 void* regard_model(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
     return made<Model, Recurrent, Transformer>(kind, Reader(numbers, arrays, Precision(precision)));
 }
 
 void regard_forget_model(void* model) { delete static_cast<Model*>(model); }
 
-// Read an encoder and its embedding: kind 0 is a recurrent one, 1 a Transformer's. All arrays are copied.
+// Read an encoder and its embedding: kind 0 is recurrent, 1 a Transformer. All arrays are copied.
 void* regard_encoder(int kind, const int64_t* numbers, const float* const* arrays, int precision) {
     return made<Encoder, RecurrentEncoder, TransformerEncoder>(kind, Reader(numbers, arrays, Precision(precision)));
 }
 
 void regard_forget_encoder(void* encoder) { delete static_cast<Encoder*>(encoder); }
 
-// Read some sentences with so many threads; 0 if there is no room for it, else 1. Padding is left as it is.
+// Encode some sentences with this many threads; return 0 if out of memory, else 1. Padding is not written.
 int regard_read(const void* encoder, const int32_t* tokens, const int64_t* lengths, int count, int64_t stride,
                 int threads, float* states, float* summary) {
     try {
@@ -46,7 +46,7 @@ int regard_read(const void* encoder, const int32_t* tokens, const int64_t* lengt
     }
 }
 
-// A number for what stands in some arrays: of each a few places, so that it takes no time. Who trains changes all of them.
+// A fingerprint of some arrays from a few samples of each, so that it takes no time. Training changes all of them.
 uint64_t regard_fingerprint(const float* const* arrays, const int64_t* sizes, int count) {
     constexpr int64_t PLACES = 61;
     uint64_t found = 0;
@@ -62,7 +62,7 @@ uint64_t regard_fingerprint(const float* const* arrays, const int64_t* sizes, in
     return found;
 }
 
-// Search for all sentences; nothing is kept of what is given.
+// Search for all sentences; the inputs are not kept.
 void* regard_search(const void* model, const Options* options, const Task* tasks, const float* const* parts, int count,
                     const int32_t* prefixes, const int32_t* words, const int32_t* banned, int banned_count) {
     auto result = std::make_unique<Result>();
@@ -99,7 +99,7 @@ const void* regard_array(const void* from, int which, int64_t* size) {
 
 void regard_forget_result(void* result) { delete static_cast<Result*>(result); }
 
-// y = x W^T + b, for tests and benches.
+// y = x W^T + b, for tests and benchmarks.
 void regard_product(const float* x, int rows, const float* weight, const float* bias, int outputs, int inputs,
                     int precision, float* y) {
     Scratch scratch;

@@ -1,4 +1,4 @@
-"""A decoder in the library: made from its modules, asked to search, read out into plain arrays."""
+"""A decoder in the compiled library: built from its modules, it searches and returns plain arrays."""
 
 import ctypes
 import weakref
@@ -20,7 +20,7 @@ from regard.shapes import Tensor
 __all__ = ["Asked", "Engine", "Found", "UnknownError"]
 
 LONGEST = 512
-"""Positions that are written down in advance; more where more are needed."""
+"""Number of sinusoidal positions precomputed; more if more are needed."""
 
 
 class Options(ctypes.Structure):
@@ -36,41 +36,41 @@ class Options(ctypes.Structure):
 
 
 class Asked(NamedTuple):
-    """What is to be found, for all sentences."""
+    """The parameters of a search, for all sentences."""
 
     options: Options
     limits: Sequence[int]
-    """Most tokens of each sentence."""
+    """Maximum length of each sentence."""
     prefixes: Sequence[Sequence[int]]
-    """What each sentence must start with."""
+    """The prefix of each sentence."""
     words: Sequence[NDArray[np.int32]] | None
-    """The words that each sentence may be written with; None for all."""
+    """The shortlist of each sentence; None for all words."""
     banned: Sequence[int]
 
 
 class Found(NamedTuple):
-    """What was found: hypotheses of one sentence after those of another, best first."""
+    """Result of a search: the hypotheses of each sentence in turn, best first."""
 
     broken: int
     """The step at which the model's logits were not finite; 0 if they always were."""
     counts: NDArray[np.int64]
-    """Hypotheses of each sentence."""
+    """Number of hypotheses of each sentence."""
     lengths: NDArray[np.int64]
-    """Tokens of each hypothesis."""
+    """Number of tokens of each hypothesis."""
     scores: NDArray[np.float32]
     log_probs: NDArray[np.float32]
     weights: NDArray[np.float32]
-    """Of one hypothesis after another: tokens × layers × heads × places."""
+    """For each hypothesis in turn: tokens × layers × heads × positions."""
     tokens: NDArray[np.int32]
     work: NDArray[np.int64]
-    """How much there was to do: steps that hypotheses took, and multiply-adds of their products with matrices."""
+    """Amount of work: steps of hypotheses, and multiply-adds of their matrix products."""
 
 
 class Engine:
-    """One decoder with its weights as they are now."""
+    """One decoder with a copy of its current weights."""
 
     def __init__(self, decoder: Decoder[Any], precision: str = "float32", positions: int = LONGEST) -> None:
-        """Copy the weights; raises `UnknownError` for a decoder that the library does not know."""
+        """Copy the weights; raises `UnknownError` for a decoder that the library does not support."""
         found = library()
         if found.calls is None or not found.offers(precision):
             raise UnknownError(found.words)
@@ -78,14 +78,14 @@ class Engine:
         with torch.inference_mode():
             plan = DecoderPlan(decoder, positions)
         self.reading: Reading | None = None
-        """What reads for it, where the library knows the encoder too."""
+        """The encoder, if the library supports it too."""
         self.looks = plan.looks
         self.words = decoder.output.out_features
         self.handle = plan.make(self.calls.regard_model, precision)
         weakref.finalize(self, self.calls.regard_forget_model, self.handle)
 
     def search(self, starts: Sequence[Any], asked: Asked) -> Found:
-        """Search for all sentences of several batches, given what the decoder's `start` yielded for each."""
+        """Search for all sentences of several batches, given the result of the decoder's `start` for each."""
         parts, tasks, kept = _lay_out(starts)
         count = len(tasks)
         tasks[:, 2] = asked.limits
@@ -124,7 +124,7 @@ class Engine:
 
 
 def _lay_out(starts: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.int64], list[Tensor]]:
-    """Say where each sentence's parts are; and return the tensors that hold them, which must live as long."""
+    """Return the addresses of each sentence's parts, and the tensors that hold them, which must stay alive as long."""
     parts, tasks, kept = [], [], []
     for state in starts:
         tensors = [None if part is None else part.contiguous() for part in _parts(state)]
@@ -143,7 +143,7 @@ def _lay_out(starts: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.int6
 
 
 def _parts(state: Any) -> list[Tensor | None]:
-    """List the parts of a start, in the order in which the library reads them."""
+    """List the parts of a state, in the order in which the library reads them."""
     if isinstance(state, TransformerState):
         memories = [layer.source for layer in state.layers]
         return [part for memory in memories for part in ((None, None) if memory is None else memory[:2])]
@@ -153,7 +153,7 @@ def _parts(state: Any) -> list[Tensor | None]:
 
 
 def _chain(lists: Sequence[Sequence[int] | NDArray[np.int32]], spans: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Lay lists one after the other, and write down where each begins and ends."""
+    """Concatenate lists, and store where each begins and ends."""
     if not lists:
         return np.zeros(0, np.int32)
     ends = np.cumsum([len(one) for one in lists])

@@ -1,9 +1,9 @@
-// The encoders: all tokens of some sentences at once, one after the other, without padding.
+// The encoders: all tokens of some sentences at once, concatenated without padding.
 //
-//     Transformer   of each layer:  x += W_o look(x at its sentence)     x += W_2 f(W_1 x + b_1) + b_2
-//     recurrent     of each layer:  h_j = f(h_j-1, x_j), and from the other end, where it reads in two directions
+//     Transformer   of each layer:  x += W_o attend(x, its sentence)     x += W_2 f(W_1 x + b_1) + b_2
+//     recurrent     of each layer:  h_j = f(h_j-1, x_j), and in reverse, if bidirectional
 //
-// A sentence's states do not depend on who is read with it.
+// A sentence's states do not depend on the others in its batch.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 #include "recurrent.h"
 #include "transformer.h"
 
-// Some sentences, and where their states belong: `tokens` and `states` have `stride` places for each.
+// Some sentences, and where to write their states: `tokens` and `states` have `stride` positions for each.
 struct Text {
     const int32_t* tokens;
     const int64_t* lengths;
     int count;
     size_t stride;
     float* states;
-    float* summary;  // one block for each sentence, where the encoder has one
+    float* summary;  // one block for each sentence, if the encoder has one
 };
 
 class Encoder {
@@ -48,7 +48,7 @@ class TransformerEncoder : public Encoder {
     }
 
    private:
-    static constexpr int AT_ONCE = 128;  // places, so that what a layer computes stays in the second cache
+    static constexpr int AT_ONCE = 128;  // positions, so that a layer's results stay in the L2 cache
 
     const Shape shape;
     const Embedding embedding;
@@ -80,7 +80,7 @@ class TransformerEncoder : public Encoder {
         }
     }
 
-    // softmax(q . k / sqrt(d)) v over all places of a sentence, for each of them
+    // softmax(q . k / sqrt(d)) v over all positions of a sentence, for each of them
     void look(const Layer& layer, const float* from, const int64_t* lengths, int count, int places, Room& room,
               Scratch& scratch) const {
         const size_t size = shape.head_width, queries = shape.heads * size, wide = layer.asked.outputs;
@@ -99,7 +99,7 @@ class TransformerEncoder : public Encoder {
         layer.joined.apply(room.seen.data(), queries, places, room.found.data(), shape.width, scratch);
     }
 
-    // Keys of a head are laid out so that those of several places stand side by side, and a few queries go together.
+    // Keys of a head are laid out with several positions side by side, and a few queries are processed together.
     void look_within(const float* asked, float* seen, int head, int length, Room& room, Aligned<float>& across) const {
         constexpr int TOGETHER = 4;
         const size_t size = shape.head_width, queries = shape.heads * size, stride = padded(length);
@@ -156,7 +156,7 @@ class TransformerEncoder : public Encoder {
     }
 };
 
-// One direction of one layer. What does not depend on the step before is one product over all places.
+// One direction of one layer. Everything independent of the previous step is one product over all positions.
 struct Direction {
     Linear in, again;
 
@@ -180,7 +180,7 @@ class RecurrentEncoder : public Encoder {
 
     void read(const Text& text, Scratch& scratch) const override {
         if (!text.count) return;
-        // Longest first: who is still read stands before who has ended.
+        // Longest first: sentences that still go on come before those that have ended.
         std::vector<int> order(text.count);
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(),
@@ -215,7 +215,7 @@ class RecurrentEncoder : public Encoder {
     struct Work {
         const Text& text;
         const std::vector<int>& order;
-        const std::vector<size_t>& starts;  // of each sentence, among all places
+        const std::vector<size_t>& starts;  // of each sentence, among all positions
         const size_t places;
         Aligned<float> below, above, entering, hidden, memory, sums;
     };
@@ -256,7 +256,7 @@ class RecurrentEncoder : public Encoder {
                 std::memcpy(work.above.data() + j * wide + way * width, hidden, width * sizeof(float));
             }
         }
-        // All hidden states first, from below, and then all memories; the directions of a layer side by side.
+        // All hidden states, lowest layer first, then all memories; the directions of a layer side by side.
         for (int row = 0; row < text.count; ++row) {
             float* to = text.summary + work.order[row] * (lstm ? 2 : 1) * depth * wide + layer * wide + way * width;
             std::memcpy(to, work.hidden.data() + size_t(row) * width, width * sizeof(float));

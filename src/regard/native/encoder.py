@@ -1,4 +1,4 @@
-"""An encoder in the library: made from its modules, and asked to read."""
+"""An encoder in the compiled library, built from its modules."""
 
 import weakref
 
@@ -13,10 +13,10 @@ from regard.shapes import Bool, Int, Tensor
 
 
 class Reading:
-    """A model's embedding and encoder with their weights as they are now; reads as `Seq2Seq.encode` does."""
+    """A model's embedding and encoder with a copy of their current weights; a drop-in for `Seq2Seq.encode`."""
 
     def __init__(self, model: Seq2Seq, precision: str = "float32", positions: int = 512) -> None:
-        """Copy the weights; raises `UnknownError` for an encoder that the library does not know."""
+        """Copy the weights; raises `UnknownError` for an encoder that the library does not support."""
         found = library()
         if found.calls is None or not found.offers(precision):
             raise UnknownError(found.words)
@@ -27,7 +27,7 @@ class Reading:
         embedding = model.source_embedding
         self.words = embedding.num_embeddings
         self.most = None if embedding.position is None else embedding.longest or positions
-        """Most tokens of a source; None for any number."""
+        """Maximum source length; None if unlimited."""
         with torch.inference_mode():
             plan = EncoderPlan(model.encoder, embedding, positions)
         self.has_summary = plan.kind != TRANSFORMER
@@ -37,7 +37,7 @@ class Reading:
     def __call__(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"], threads: int = 1
     ) -> Encoded:
-        """Read sources, with so many threads."""
+        """Encode sources with this many threads."""
         return self.model.turned(source, mask, lambda read: self._read(read, mask, lengths, threads))
 
     def _read(
@@ -47,7 +47,7 @@ class Reading:
         self._check(tokens, lengths)
         kept, (count, longest) = self.model.encoder.summary, source.shape
         layers = kept.layers * (2 if kept.has_memory else 1) if self.has_summary else 0
-        # Whatever torch's defaults are, the library writes float32 into the host's memory.
+        # Whatever torch's defaults are, the library writes float32 into host memory.
         states = torch.zeros(count, longest, self.model.encoder.state_width, dtype=torch.float32, device="cpu")
         summary = torch.zeros(count, layers, kept.width * kept.directions, dtype=torch.float32, device="cpu")
         done = self.calls.regard_read(
@@ -61,16 +61,16 @@ class Reading:
             summary.data_ptr(),
         )
         if not done:
-            raise MemoryError("There is no room to read so much at once: translate in smaller batches.")
+            raise MemoryError("Out of memory while encoding: translate in smaller batches.")
         encoded = Encoded(states, mask, summary)
         return encoded if self.has_summary else encoded._replace(summary=mean_state(encoded)[:, None])
 
     def _check(self, tokens: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> None:
-        """Refuse what would be read from beyond a table."""
+        """Refuse indices beyond the end of a table."""
         if not tokens.numel():
             return
         lowest, highest = (int(part) for part in tokens.aminmax())
         if lowest < 0 or highest >= self.words:
-            raise IndexError(f"Tokens {lowest} to {highest} are to be read, and the model knows 0 to {self.words - 1}.")
+            raise IndexError(f"Token ids must be from 0 to {self.words - 1}, got {lowest} to {highest}.")
         if self.most is not None and int(lengths.max()) > self.most:
-            raise IndexError(f"{int(lengths.max())} tokens are to be read, and there are {self.most} positions.")
+            raise IndexError(f"A source has {int(lengths.max())} tokens, but the model has only {self.most} positions.")

@@ -1,4 +1,4 @@
-"""The compiled library: made once for each machine and version of the source, kept in the user's cache folder."""
+"""Load the compiled library: built once per machine and source version, and kept in the user's cache folder."""
 
 import ctypes
 import functools
@@ -17,33 +17,33 @@ logger = logging.getLogger("regard")
 SOURCES = Path(__file__).parent
 ENTRY = "bindings.cpp"
 SWITCH = "REGARD_NATIVE"
-"""Set to 0, this variable of the environment switches the library off."""
+"""Setting this environment variable to 0 switches the library off."""
 COMPILERS = ("c++", "g++", "clang++")
 OPTIONS = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-pthread", "-w")
 PRECISIONS = ("float32", "bfloat16", "int8")
-"""Of products, in the order in which the library counts them."""
+"""Precisions of matrix products, in the library's order."""
 
 
 class Library(NamedTuple):
-    """The library, or why there is none."""
+    """The library, or the reason why there is none."""
 
     calls: ctypes.CDLL | None
     words: str
 
     def offers(self, precision: str) -> bool:
-        """Say whether products can be made in a precision on this machine."""
+        """Whether this machine supports a precision of matrix products."""
         return self.calls is not None and bool(self.calls.regard_offers(PRECISIONS.index(precision)))
 
 
 def library() -> Library:
-    """Load the library; the first time on a machine, that takes a few seconds."""
+    """Load the library; the first time on a machine it is compiled, which takes a few seconds."""
     if os.environ.get(SWITCH) == "0":
         return Library(None, f"switched off by {SWITCH}=0")
     return _load(os.environ.get("CXX"), str(cache_folder()))
 
 
 def cache_folder() -> Path:
-    """Return where compiled libraries are kept."""
+    """Return the folder of compiled libraries."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
@@ -51,21 +51,21 @@ def cache_folder() -> Path:
 def _load(asked: str | None, folder: str) -> Library:
     compiler = next((found for name in ([asked] if asked else COMPILERS) if (found := shutil.which(name))), None)
     if compiler is None:
-        return Library(None, f"no C++ compiler ({asked or ', '.join(COMPILERS)}): decoding takes longer")
+        return Library(None, f"no C++ compiler ({asked or ', '.join(COMPILERS)}): decoding is slower")
     path = Path(folder) / f"decoder-{_key(compiler)}.so"
     try:
         if not path.is_file():
             _compile(compiler, path)
         return Library(_declare(ctypes.CDLL(str(path))), f"compiled by {compiler}, in {path}")
     except OSError as error:
-        return Library(None, f"{error}: decoding takes longer")
+        return Library(None, f"{error}: decoding is slower")
     except subprocess.CalledProcessError as error:
         logger.debug("%s", error.stderr)
-        return Library(None, f"{compiler} cannot compile it (it needs C++20): decoding takes longer")
+        return Library(None, f"{compiler} cannot compile it (it needs C++20): decoding is slower")
 
 
 def _key(compiler: str) -> str:
-    """Name what a library depends on: the source, the options, the compiler and the machine's instructions."""
+    """Return a hash of what a library depends on: source, options, compiler and the machine's instruction set."""
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".h", ".cpp"))
     parts = [path.read_bytes() for path in sources]
     compiled_by = Path(compiler).resolve()
@@ -79,7 +79,7 @@ def _key(compiler: str) -> str:
 
 
 def _compile(compiler: str, path: Path) -> None:
-    """Compile beside where it is to be, then move it there: others may do the same at the same time."""
+    """Compile to a temporary file, then rename it: other processes may do the same at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
@@ -89,7 +89,7 @@ def _compile(compiler: str, path: Path) -> None:
 
 
 def _declare(calls: ctypes.CDLL) -> ctypes.CDLL:
-    """Tell ctypes what goes in and what comes out."""
+    """Declare argument and result types for ctypes."""
     pointer, whole = ctypes.c_void_p, ctypes.c_int
     for name, gives, takes in (
         ("offers", whole, [whole]),

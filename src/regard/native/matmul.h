@@ -1,17 +1,17 @@
-// Products of a few rows with a matrix that does not change: y = x W^T + b, in float32, bfloat16 or int8.
+// Products of a few rows with a constant matrix: y = x W^T + b, in float32, bfloat16 or int8.
 //
-// W is packed once. Its outputs are cut into panels, as many as ACROSS registers hold; of a panel all that belongs to
-// one input stands together. A tile of DOWN rows and one panel is summed up in registers alone. Factors come in units
-// of 32 bits, one float, two bfloat16 or four int8, and the loop is the same for all three:
+// W is packed once. Its outputs are split into panels of as many outputs as ACROSS registers hold; within a panel,
+// everything for one input is contiguous. A tile of DOWN rows and one panel is summed in registers alone. Factors come
+// in units of 32 bits, one float, two bfloat16 or four int8, and the loop is the same for all three:
 //
 //     float32   sum += x w
 //     bfloat16  sum += x_1 w_1 + x_2 w_2                        (avx512_bf16)
 //     int8      sum += x_1 w_1 + x_2 w_2 + x_3 w_3 + x_4 w_4    (avx512_vnni)
 //
-// In int8, row i of x is rounded to multiples of s_i = max |x_i| / 127, output j of W to multiples of
-// t_j = max |w_j| / 127 (one scale for each output), and y_ij = s_i t_j sum + b_j. The instruction wants its left factor
-// without a sign: 128 is added to it, and 128 sum_k w_jk taken away at the end. What is NaN or infinite has no whole
-// number: 0 x, which is NaN then and else nothing, is added to a scale or a sum, so that it is in y all the same.
+// In int8, row i of x is rounded to multiples of s_i = max |x_i| / 127, output j of W to multiples of t_j = max |w_j| /
+// 127 (one scale for each output), and y_ij = s_i t_j sum + b_j. The instruction needs an unsigned left factor: 128 is
+// added to it, and 128 sum_k w_jk subtracted at the end. NaN and infinity have no integer: 0 x, which is NaN for these
+// and 0 otherwise, is added to a scale or a sum, so that they still reach y.
 
 #pragma once
 
@@ -32,8 +32,8 @@ enum class Precision : int { float32 = 0, bfloat16 = 1, int8 = 2 };
 constexpr int ACROSS = REGISTERS == 32 ? 4 : 2;
 constexpr int DOWN = 6;
 constexpr int PANEL = ACROSS * LANES;
-constexpr int INPUTS_AT_ONCE = 512;  // in float32, so that rows and panel stay in the second cache
-constexpr size_t PIECE = 1 << 15;     // bytes of weights that are worth a piece of shared work
+constexpr int INPUTS_AT_ONCE = 512;  // in float32, so that rows and panel stay in the L2 cache
+constexpr size_t PIECE = 1 << 15;     // bytes of weights per piece of shared work
 
 static inline bool offers(Precision precision) {
     switch (precision) {
@@ -55,7 +55,7 @@ static inline bool offers(Precision precision) {
     return false;
 }
 
-// Memory that begins where a register's does.
+// Memory aligned to the width of a register.
 template <class T>
 class Aligned {
    public:
@@ -125,15 +125,15 @@ static inline uint16_t to_bfloat16(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return 0x7FC0;  // NaN
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;    // to the nearest, and to an even one in the middle
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;    // round to nearest, ties to even
 }
 
-// What one thread needs beside its results.
+// One thread's scratch memory.
 struct Scratch {
     Aligned<uint32_t> units;
     std::vector<float> scales;
     Aligned<float> asked, bent, scores;
-    Team* team = nullptr;  // who shares in its products; nobody where there is none
+    Team* team = nullptr;  // helpers for its products; null for none
     int64_t multiplied = 0;  // multiply-adds of all products so far
 };
 
@@ -143,7 +143,7 @@ class Linear {
 
     Linear() = default;
 
-    // `weight` is outputs x inputs, as torch has it; `bias` may be null. With `keep`, parts can be cut out of it later.
+    // `weight` is outputs x inputs, as in torch; `bias` may be null. With `keep`, parts can be extracted later.
     Linear(const float* weight, const float* bias_, int outputs_, int inputs_, Precision precision_, bool keep = false)
         : inputs(inputs_), outputs(outputs_), precision(precision_) {
         units = (inputs + per_unit() - 1) / per_unit();
@@ -164,7 +164,7 @@ class Linear {
         }
     }
 
-    // The layer that has only some of the outputs, in the given order.
+    // The layer restricted to some of the outputs, in the given order.
     Linear cut(const int32_t* chosen, int count) const {
         Linear part;
         part.inputs = inputs;
@@ -177,7 +177,7 @@ class Linear {
 
     explicit operator bool() const { return outputs > 0; }
 
-    // y = x W^T + b for `rows` rows, which begin `x_stride` and `y_stride` floats after each other.
+    // y = x W^T + b for `rows` rows, with strides of `x_stride` and `y_stride` floats.
     void apply(const float* x, size_t x_stride, int rows, float* y, size_t y_stride, Scratch& scratch) const {
         switch (precision) {
             case Precision::float32:
@@ -198,13 +198,13 @@ class Linear {
     Precision precision = Precision::float32;
     int units = 0;
     Aligned<uint32_t> packed;
-    std::vector<float> bias, scales, sums;  // up to the end of the last panel
+    std::vector<float> bias, scales, sums;  // padded to the end of the last panel
     std::vector<uint32_t> kept;
     std::vector<float> kept_bias, kept_scales, kept_sums;
 
     int per_unit() const { return precision == Precision::float32 ? 1 : precision == Precision::bfloat16 ? 2 : 4; }
 
-    // Round one output's weights to units.
+    // Convert one output's weights to units.
     void round(const float* weight, uint32_t* to, int j) {
         if (precision == Precision::float32) {
             std::memcpy(to, weight, inputs * sizeof(float));
@@ -255,7 +255,7 @@ class Linear {
         sums = std::move(own_sums);
     }
 
-    // Write what a panel has of one row, which may end within it.
+    // Write one row of a panel; the row may end within it.
     void write(float* y, size_t j, const Floats* values) const {
         if (j + PANEL <= size_t(outputs)) {
             for (int part = 0; part < ACROSS; ++part) store(y + j + part * LANES, values[part]);
@@ -272,8 +272,8 @@ class Linear {
         return load(rest);
     }
 
-    // Call body<n>(first row, first output) for all tiles, panel by panel, so that weights are read once. Who shares in
-    // it changes no sum: each panel is one thread's. `deep` is how many inputs it goes over.
+    // Call body<n>(first row, first output) for all tiles, panel by panel, so that weights are read once. Sharing the
+    // work changes no sum: each panel is computed by one thread. `deep` is the number of inputs.
     template <class Body>
     void over_tiles(int rows, int deep, Scratch& scratch, const Body& body) const {
         scratch.multiplied += int64_t(rows) * outputs * deep;
@@ -370,7 +370,7 @@ class Linear {
         });
     }
 
-    // Round a row to whole numbers from 1 to 255, of which 128 is zero; return what one of them stands for.
+    // Quantise a row to integers from 1 to 255, with 128 as zero; return the scale.
     float quantise(const float* x, uint8_t* to) const {
         Floats high = {}, none = {};
         int k = 0;

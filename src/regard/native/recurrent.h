@@ -1,10 +1,10 @@
-// The recurrent decoders, one step of all live hypotheses. E y is the embedded token, c what is seen of the source.
+// The recurrent decoders, one step of all live hypotheses. E y is the embedded token, c the context of the source.
 //
-//     luong        s = f(s', [E y; fed])      c = look(s)     t = readout(s, c)         fed = t, where it is fed
-//     bahdanau     c = look(s')               s = f(s', [E y; c])                       t = readout(s, E y, c)
-//     conditional  s" = f_1(s', E y)          c = look(s")    s = f_2(s", c)            t = readout(s, E y, c)
+//     luong        s = f(s', [E y; fed])      c = attend(s)   t = readout(s, c)         fed = t, with input feeding
+//     bahdanau     c = attend(s')             s = f(s', [E y; c])                       t = readout(s, E y, c)
+//     conditional  s" = f_1(s', E y)          c = attend(s")  s = f_2(s", c)            t = readout(s, E y, c)
 //
-// Above the lowest layer stand others, which read what leaves the one below. Without attention c is one fixed vector.
+// Further layers read the output of the layer below. Without attention c is one fixed vector.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 enum class Order : int { luong = 0, bahdanau = 1, conditional = 2 };
 enum class Readout : int { none = 0, tanh = 1, maxout = 2 };
 
-// One step of a row's units, given what its gates sum up.
+// One step of a row's units, given the sums of its gates.
 struct Gates {
     int width;
 
@@ -38,7 +38,7 @@ struct Gates {
     }
 
    private:
-    // Go over all units, a register at a time; of the last one, only as much as there is.
+    // Process all units, one register at a time; of the last register only the part in use.
     template <class Body>
     void for_lanes(Body&& body) const {
         int i = 0;
@@ -55,7 +55,7 @@ struct Gates {
     }
 };
 
-// A GRU's new gate has its recurrent side apart, so that it has two products; all that an LSTM's gates sum up is one.
+// A GRU's new gate keeps its recurrent part separate, so it needs two products; an LSTM needs one.
 struct Cell {
     int width;
     bool lstm;
@@ -104,8 +104,8 @@ class Recurrent : public Model {
     int width, fixed_width;
     Readout readout;
     Embedding embedding;
-    std::vector<Cell> cells;    // from below
-    std::vector<Cell> second;   // of the conditional decoder, one or none
+    std::vector<Cell> cells;    // lowest layer first
+    std::vector<Cell> second;   // the second cell of the conditional decoder; empty for others
     Look source_look;
     Linear before_output;       // the readout's own
 
@@ -213,7 +213,7 @@ class RecurrentStepper : public Stepper {
         std::memcpy(to.data() + to_row * width, from.data() + from_row * width, width * sizeof(float));
     }
 
-    // One step of all layers, each from its own state before.
+    // One step of all layers, each from its own previous state.
     void climb(const std::vector<Row>& rows) {
         const int count = int(rows.size());
         const size_t width = model.width;
@@ -231,7 +231,7 @@ class RecurrentStepper : public Stepper {
             cell.step(entering.data(), count, memories.data(), hidden, after.memory[layer].data(), sums, scratch);
             if (layer == 0 && model.order == Order::conditional) step_again(rows);
             if (layers == 1) break;
-            // A residual is added to what leaves a layer, not to what it carries on.
+            // A residual is added to a layer's output, not to its recurrent state.
             const bool adds = model.residual && layer > 0;
             for (size_t i = 0; i < count * width; ++i) below.data()[i] = hidden[i] + (adds ? below.data()[i] : 0.0f);
         }
@@ -240,7 +240,7 @@ class RecurrentStepper : public Stepper {
         }
     }
 
-    // Put together what enters the lowest layer.
+    // Assemble the input of the lowest layer.
     float* enter(float* to, int row, int parent) {
         to = append(to, embedded.data(), row, model.embedding.width);
         if (model.order == Order::bahdanau) return append(to, contexts.data(), row, model.context_width());
@@ -252,7 +252,7 @@ class RecurrentStepper : public Stepper {
         return to + width;
     }
 
-    // The conditional decoder's second cell goes on from where the first ended.
+    // The conditional decoder's second cell continues from the first one's state.
     void step_again(const std::vector<Row>& rows) {
         const int count = int(rows.size());
         const size_t width = model.width, stride = model.context_width() + width;
@@ -282,7 +282,7 @@ class RecurrentStepper : public Stepper {
         model.source_look.look_all(query, rows, 2 * layers + 1, 0, contexts, seen, scratch);
     }
 
-    // t = tanh(W_c [s; ..]), or of a layer's two halves the larger, or s itself
+    // t = tanh(W_c [s; ..]), or maxout over a layer's two halves, or s itself
     void read_out(const float* top, int count) {
         const size_t width = model.width, features_width = model.feature_width();
         if (model.readout == Readout::none) {

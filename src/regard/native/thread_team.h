@@ -1,7 +1,7 @@
-// Threads that share in one thread's work, where there are more of them than sentences.
+// Threads that help with one thread's work, if there are more threads than sentences.
 //
-// Work is cut into pieces, and whoever is free takes the next: a helper that other programs keep from running is waited
-// for only if it has begun a piece. Helpers spin between pieces, which follow each other within microseconds, and end
+// Work is split into pieces, and idle threads take the next one: a helper that the system has descheduled is waited for
+// only if it has started a piece. Helpers spin between pieces, which follow each other within microseconds, and end
 // with the team.
 
 #pragma once
@@ -18,7 +18,7 @@ class Team {
         try {
             for (int number = 0; number < helpers; ++number) threads.emplace_back([this] { help(); });
         } catch (const std::exception&) {
-            // As many as there is room for.
+            // As many as can be started.
         }
     }
 
@@ -30,7 +30,7 @@ class Team {
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // Call work(piece) for all pieces, in no order and at the same time; return when all are done. It must not throw.
+    // Call work(piece) for all pieces, in any order and in parallel; return when all are done. It must not throw.
     template <class Work>
     void share(int pieces, const Work& work) {
         asked = &work;
@@ -43,19 +43,20 @@ class Team {
     }
 
    private:
-    static constexpr int PATIENCE = 1 << 10;  // turns of waiting before others may have the core
+    static constexpr int PATIENCE = 1 << 10;  // iterations of spinning before yielding the core
 
     const void* asked = nullptr;
     void (*call)(const void*, int) = nullptr;
     uint32_t round = 0;
     std::vector<std::thread> threads;
-    // The round, and below it how many pieces nobody has taken. No round comes twice: who can take a piece of what was
-    // read is in that round, which does not end, nor what is asked change, before the piece is done.
+    // The round number, and in the low bits how many pieces are left to take. Round numbers never repeat: a thread that
+    // takes a piece by the value it read is in that round, which cannot end, nor its work change, before the piece is
+    // done.
     alignas(64) std::atomic<uint64_t> open{0};
     alignas(64) std::atomic<int> unfinished{0};
     std::atomic<bool> over{false};
 
-    // Do one piece, if there is one.
+    // Run one piece, if there is one.
     bool take() {
         uint64_t seen = open.load(std::memory_order_acquire);
         do {

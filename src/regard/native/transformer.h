@@ -1,12 +1,12 @@
 // The Transformer's decoder, one step of all live hypotheses.
 //
 //     x = E y + position
-//     of each layer:   x += W_o look(x at the hypothesis's own past)
-//                      x += W_o look(x at the source)
+//     of each layer:   x += W_o attend(x, the hypothesis's own past)
+//                      x += W_o attend(x, the source)
 //                      x += W_2 f(W_1 x + b_1) + b_2
 //
-// with a norm before each part, and one at the end (pre), or after each sum (post). Keys and values of a step are
-// written once and stay where they are: a hypothesis knows its past by the slots that it went through.
+// with a norm before each sublayer, and one at the end (pre), or after each sum (post). Keys and values of a step are
+// written once and never moved: a hypothesis finds its past by the slots of its ancestors.
 
 #pragma once
 
@@ -35,7 +35,7 @@ struct Norm {
 
 struct Layer {
     Norm around_past, around_source, around_network;
-    Linear asked;  // queries, keys and values of a step, one after the other
+    Linear asked;  // queries, keys and values of a step, concatenated
     Linear joined;
     Look source_look;
     Linear first, last;
@@ -56,7 +56,7 @@ struct Layer {
 
 // What the layers of a stack have in common.
 struct Shape {
-    int width, heads, groups, head_width;  // heads of a look at its own sequence
+    int width, heads, groups, head_width;  // heads of the self-attention
     bool norm_first;
     Activation activation;
 
@@ -69,7 +69,7 @@ struct Shape {
           activation(Activation(reader.number())) {}
 };
 
-// What one thread computes in, and the parts that are the same in an encoder and a decoder.
+// One thread's scratch memory, and the sublayers that encoder and decoder share.
 struct Room {
     const Shape& shape;
     Aligned<float> states, entering, found, asked, seen, inner, scores;
@@ -80,7 +80,7 @@ struct Room {
         for (auto* part : {&states, &entering, &found}) part->resize(size_t(rows) * shape.width);
     }
 
-    // The sum around a part, and its norm; the part leaves what it finds in `found`.
+    // The residual and norm around a sublayer, which writes its output to `found`.
     template <class Part>
     void around(const Norm& norm, int rows, Part&& part) {
         const size_t size = size_t(rows) * shape.width;

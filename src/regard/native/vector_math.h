@@ -1,7 +1,7 @@
-// Vectors of floats, as wide as the machine's registers, and the few functions that decoding needs of them.
+// Vectors of floats, as wide as the machine's registers, and the few functions that decoding needs.
 //
-// Written with the compiler's own vector types, so that one text serves every machine; what is wider than a register
-// would be slow, what is narrower would waste it.
+// Written with the compiler's vector types, so that one source serves every machine; wider vectors than registers would
+// be slow, and narrower ones a waste.
 
 #pragma once
 
@@ -63,7 +63,7 @@ static inline float sum(Sixteen x) {
 static inline size_t padded(size_t size) { return (size + LANES - 1) / LANES * LANES; }
 
 // e^x = 2^n e^r with n = round(x / ln 2), so that |r| <= ln(2) / 2, where Taylor's polynomial of degree 7 is exact to
-// the last bit of a float. What is NaN stays NaN; what would be no number in float's range is its end.
+// the last bit of a float. NaN stays NaN; arguments out of range are clamped.
 static inline Floats exponential(Floats x) {
     const Floats bounded = x < -87.0f ? all(-87.0f) : (x > 88.0f ? all(88.0f) : x);
     const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
@@ -99,7 +99,7 @@ static inline float dot(const float* a, const float* b, int size) {
     return total;
 }
 
-// to = sum_j factors_j vector(j), for `count` vectors; a few registers at a time, so that sums stay in them.
+// to = sum_j factors_j vector(j), for `count` vectors; a few registers at a time, so that sums stay in registers.
 template <class Vector>
 static inline void mix(float* to, const float* factors, Vector&& vector, int count, int size) {
     constexpr int AT_ONCE = 4;
@@ -119,7 +119,7 @@ static inline void mix(float* to, const float* factors, Vector&& vector, int cou
     }
 }
 
-// Apply a function to vectors of any size; the last few go through a vector that is not full.
+// Apply a function to arrays of any size; the rest is processed in a partially filled vector.
 template <class Function>
 static inline void each(float* to, const float* from, int size, Function function) {
     int i = 0;
@@ -132,7 +132,7 @@ static inline void each(float* to, const float* from, int size, Function functio
     }
 }
 
-// weights = softmax(scores), in place; `scores` has room up to the next multiple of LANES.
+// weights = softmax(scores), in place; `scores` must have memory up to the next multiple of LANES.
 static inline void softmax(float* scores, int size) {
     for (size_t i = size; i < padded(size); ++i) scores[i] = NEVER;
     Floats high = all(NEVER);
@@ -146,7 +146,7 @@ static inline void softmax(float* scores, int size) {
         total += raised;
     }
     float whole = sum(total);
-    // An empty place was raised to e^-87: next to nothing, but not nothing.
+    // An empty position has e^-87: tiny, but not zero.
     for (size_t i = size; i < padded(size); ++i) whole -= scores[i];
     for (int i = 0; i < size; i += LANES) store(scores + i, load(scores + i) / whole);
 }

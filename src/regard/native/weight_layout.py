@@ -1,6 +1,6 @@
-"""From modules to the numbers and arrays that the library reads, in the order in which it reads them.
+"""Lay out the weights of modules as numbers and arrays, in the order in which the library reads them.
 
-Each function here has its counterpart in C++: a class that reads what it writes (`Recurrent`, `Transformer`, `Look`,
+Each function here has a C++ counterpart that reads what it writes (`Recurrent`, `Transformer`, `Look`,
 `RecurrentEncoder`, `TransformerEncoder`).
 """
 
@@ -35,11 +35,11 @@ READOUTS: dict[type[Readout], int] = {Tanh: 1, Maxout: 2}
 
 
 class UnknownError(Exception):
-    """The library does not know some part of a model: that part runs in Python."""
+    """The library does not support some part of a model: that part runs in Python."""
 
 
 class Plan:
-    """What is written for a part of a model."""
+    """The layout of a part of a model."""
 
     kind: int
 
@@ -51,7 +51,7 @@ class Plan:
             raise UnknownError("weights are not float32 on the CPU")
 
     def make(self, call: Callable[..., int | None], precision: str) -> int:
-        """Hand it over to a call of the library, which copies it; return what that made."""
+        """Pass it to a call of the library, which copies it; return what the library built."""
         numbers = np.array(self.numbers, np.int64)
         arrays = np.array([0 if part is None else part.data_ptr() for part in self.arrays], np.uint64)
         made = call(self.kind, numbers.ctypes.data, arrays.ctypes.data, PRECISIONS.index(precision))
@@ -60,11 +60,11 @@ class Plan:
         return made
 
     def number(self, *numbers: int) -> None:
-        """Write whole numbers."""
+        """Write integers."""
         self.numbers += map(int, numbers)
 
     def real(self, number: float) -> None:
-        """Write a number that is not whole."""
+        """Write a float."""
         self.arrays.append(torch.tensor([number], dtype=torch.float32, device="cpu"))
 
     def values(self, values: Tensor | None) -> None:
@@ -73,7 +73,7 @@ class Plan:
         self.arrays.append(None if values is None else values.detach().contiguous())
 
     def linear(self, weights: Sequence[Tensor], biases: Sequence[Tensor | None] = ()) -> None:
-        """Write a linear map whose inputs stand one after the other; biases are summed. No weights: no map."""
+        """Write a linear map of concatenated inputs; biases are summed. Without weights, no map."""
         weight = torch.cat([part.detach() for part in weights], dim=1) if weights else None
         self.number(*(weight.shape if weight is not None else (0, 0)))
         found = [bias.detach() for bias in biases if bias is not None]
@@ -81,11 +81,11 @@ class Plan:
         self.arrays.append(torch.stack(found).sum(dim=0) if found else None)
 
     def module(self, linear: nn.Linear | None) -> None:
-        """Write a linear map of torch's."""
+        """Write a torch linear map."""
         self.linear([] if linear is None else [linear.weight], [] if linear is None else [linear.bias])
 
     def embedding(self, embedding: Embedding, positions: int) -> None:
-        """Write a table, and as many positions as are asked for where it has no end of its own."""
+        """Write an embedding table, with `positions` sinusoidal positions if they are not learned."""
         self.number(embedding.embedding_dim)
         self.real(embedding.scale)
         self.values(embedding.weight)
@@ -96,13 +96,13 @@ class Plan:
             self.values(embedding.position.embed(nothing, 0))
 
     def norm(self, norm: nn.LayerNorm) -> None:
-        """Write a norm."""
+        """Write a layer norm."""
         self.values(norm.weight)
         self.values(norm.bias)
         self.real(norm.eps)
 
     def shape(self, width: int, layer: EncoderLayer | DecoderLayer, before: bool) -> None:
-        """Write what all layers of a Transformer have in common."""
+        """Write what all layers of a Transformer share."""
         own = plain(layer.self_attention)
         if own.heads is None or type(own.score) is not ScaledDot:
             raise UnknownError("self-attention that is not scaled-dot with heads")
@@ -110,28 +110,28 @@ class Plan:
         self.number(before, list(ACTIVATIONS.values()).index(layer.feed_forward.activation))
 
     def look_at_itself(self, around: Residual, attention: Attention) -> None:
-        """Write the look of a Transformer's layer at its own sequence, all of it."""
+        """Write the self-attention of a Transformer layer."""
         own = plain(attention)
         assert own.heads is not None
         if own.temperature != 1.0 or type(own.reach) is not Everywhere or own.heads.W_k is None:
-            raise UnknownError("self-attention that does not see all there is, or is cooled")
+            raise UnknownError("self-attention with a limited reach or a temperature")
         self.norm(around.norm)
         maps = (own.heads.W_q, own.heads.W_k, own.heads.W_v)
         self.linear([torch.cat([part.weight for part in maps])], [torch.cat([part.bias for part in maps])])
         self.module(own.heads.W_o)
 
     def network(self, around: Residual, network: FeedForward) -> None:
-        """Write the network of a Transformer's layer."""
+        """Write the feed-forward network of a Transformer layer."""
         self.norm(around.norm)
         self.module(network.W_1)
         self.module(network.W_2)
 
 
 class EncoderPlan(Plan):
-    """What is written for an encoder and the embedding that it reads."""
+    """The layout of an encoder with its embedding."""
 
     def __init__(self, encoder: Encoder, embedding: Embedding, positions: int) -> None:
-        """`positions` is the most tokens that will be read."""
+        """`positions` is the maximum source length."""
         super().__init__(encoder, embedding)
         if type(encoder) is TransformerEncoder:
             self.kind = TRANSFORMER
@@ -151,7 +151,7 @@ class EncoderPlan(Plan):
         self.number(len(layers))
         for layer in layers:
             for inputs, recurrent, input_bias, recurrent_bias in layer.all_weights:
-                # A GRU's new gate has its recurrent side apart, bias and all; an LSTM's are summed.
+                # A GRU's new gate keeps its recurrent part separate, with its bias; an LSTM's gates are summed.
                 self.linear([inputs], [input_bias, *([recurrent_bias] if lstm else [])])
                 self.linear([recurrent], [] if lstm else [recurrent_bias])
 
@@ -162,7 +162,7 @@ class EncoderPlan(Plan):
         self.number(len(layers))
         for layer in layers:
             if layer.self_attention.reach.causal:
-                raise UnknownError("an encoder that does not see what follows")
+                raise UnknownError("an encoder with causal or limited self-attention")
             self.look_at_itself(layer.around_look, layer.self_attention)
             self.network(layer.around_network, layer.feed_forward)
         if encoder.norm is not None:
@@ -170,13 +170,13 @@ class EncoderPlan(Plan):
 
 
 class DecoderPlan(Plan):
-    """What is written for a decoder."""
+    """The layout of a decoder."""
 
     def __init__(self, decoder: Decoder[Any], positions: int) -> None:
-        """`positions` is the most tokens that will be written."""
+        """`positions` is the maximum target length."""
         super().__init__(decoder)
         self.looks = (0, 1)
-        """Layers and heads of the looks at the source."""
+        """Layers and heads of the attention to the source."""
         if type(decoder) is TransformerDecoder:
             self.kind = TRANSFORMER
             self._transformer(decoder, positions)
@@ -214,7 +214,7 @@ class DecoderPlan(Plan):
         self.module(decoder.output)
 
     def _cell(self, cell: Cell, beside: Sequence[Tensor]) -> None:
-        """Write a cell, given the maps of what enters it beside its inputs."""
+        """Write a cell, given the projections of its further inputs."""
         inputs, recurrent, input_bias, recurrent_bias = cell.network.all_weights[0]
         if isinstance(cell, LSTM):
             self.linear([inputs, *beside, recurrent], [input_bias, recurrent_bias])
@@ -222,10 +222,11 @@ class DecoderPlan(Plan):
             self.linear([inputs, *beside], [input_bias])
             self.linear([recurrent], [recurrent_bias])
 
-    # -- looks --------------------------------------------------------------------------------------------------------
+    # -- attention
+    # --------------------------------------------------------------------------------------------------------
 
     def _look(self, attention: object) -> None:
-        """Write a look at the source."""
+        """Write the attention to the source."""
         attention = plain(attention)
         if type(attention.reach) is not Everywhere or attention.reach.causal:
             raise UnknownError(type(attention.reach).__name__)
@@ -274,7 +275,7 @@ class DecoderPlan(Plan):
 
 
 def plain(attention: object) -> Attention:
-    """Return an attention if it is a softmax of scores and nothing else."""
+    """Return the attention if it is a plain softmax of scores."""
     if type(attention) is not Attention or type(attention.focus) is not Softmax:
         raise UnknownError(type(getattr(attention, "focus", attention)).__name__)
     extras = (attention.position, attention.coverage, attention.log_temperature)

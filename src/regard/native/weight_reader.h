@@ -1,4 +1,4 @@
-// What a search knows of a model, and how a model is read from the numbers and arrays that Python lays out.
+// What a search needs from a model, and how a model is read from the numbers and arrays that Python lays out.
 
 #pragma once
 
@@ -8,42 +8,42 @@
 
 #include "matmul.h"
 
-// One sentence, as the decoder's `start` left it; what `parts` are is the model's own matter.
+// One sentence, as returned by the decoder's `start`; the meaning of `parts` depends on the model.
 struct Source {
     int length = 0;
-    size_t stride = 0;  // places from one group of keys or values to the next
+    size_t stride = 0;  // positions from one group of keys or values to the next
     const float* const* parts = nullptr;
 };
 
-// Keys and values of all hypotheses' steps so far, of one sentence: one block a step, never moved.
+// The KV cache of one sentence's hypotheses: one block per step, never moved.
 struct Past {
     std::vector<std::unique_ptr<float[]>> steps;
 };
 
-// One live hypothesis, about to take a step.
+// One live hypothesis before a step.
 struct Row {
     const Source* source;
     Past* past;
-    const int32_t* path;  // in which slot of its sentence it, or what it came from, was at each step before
-    int slot;             // and where it is now
-    int slots;            // how many its sentence has
-    int parent;           // the row of the step before that it goes on from
-    int32_t token;        // what that wrote
-    int position;         // how many steps were taken before
-    float* weights;       // where to write what it looks at (layers x heads x length); may be null
+    const int32_t* path;  // its slot, or its ancestor's, in the sentence at each previous step
+        int slot;             // its current slot
+    int slots;            // number of slots in its sentence
+    int parent;           // the row of the previous step that it extends
+    int32_t token;        // the last token
+    int position;         // number of previous steps
+    float* weights;       // output of attention weights (layers x heads x length); may be null
 };
 
-// One thread's own copy of what changes from step to step.
+// One thread's own state, which changes from step to step.
 class Stepper {
    public:
     Scratch scratch;
 
     virtual ~Stepper() = default;
-    // Make room for the state of this many rows.
+    // Allocate state for this many rows.
     virtual void reserve(int rows) = 0;
-    // Let row `row` of what the next step goes on from be the beginning of a sentence.
+    // Make row `row` of the previous state the start of a sentence.
     virtual void begin(const Source& source, int row) = 0;
-    // Take one step of all rows; return what the output layer reads, row after row.
+    // Run one step of all rows; return the output layer's input, row after row.
     virtual const float* step(const std::vector<Row>& rows) = 0;
 };
 
@@ -52,10 +52,10 @@ class Model {
     virtual ~Model() = default;
     Linear output;
     virtual std::unique_ptr<Stepper> stepper() const = 0;
-    // Layers and heads of the looks at the source.
+    // Layers and heads of the attention to the source.
     virtual int layers() const = 0;
     virtual int heads() const = 0;
-    // How many pointers a source has.
+    // Number of pointers per source.
     virtual int parts() const = 0;
 };
 
@@ -76,7 +76,7 @@ class Reader {
         return from ? std::vector<float>(from, from + size) : std::vector<float>();
     }
 
-    // A layer without outputs is none. With `keep`, parts can be cut out of it later.
+    // A layer without outputs is absent. With `keep`, parts can be extracted later.
     Linear linear(bool keep = false) {
         const int outputs = number(), inputs = number();
         const float* weight = *arrays++;
@@ -89,7 +89,7 @@ class Reader {
     const float* const* arrays;
 };
 
-// Tokens as vectors: a table, a factor, and positions where the model has them.
+// Token embeddings: a table, a scale, and positions if the model has them.
 struct Embedding {
     int width;
     float scale;

@@ -1,6 +1,6 @@
 """Complete configurations by the name of the paper that described the system, each with a `-small` sibling.
 
-A preset is the paper's model; where the paper's training cannot be had on one machine (vocabularies of 30,000 to
+A preset is the paper's model. Where the paper's training is out of reach of one machine (vocabularies of 30,000 to
 160,000 whole words, weeks of training), the tokenizer and the schedule are today's and only the network is the paper's.
 """
 

@@ -1,4 +1,4 @@
-"""The registry of presets, and how a paper's system becomes one that a laptop trains."""
+"""The registry of presets, and their laptop-sized siblings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,21 +8,21 @@ from regard.registry import Registry
 
 presets: Registry[Callable[[], Config]] = Registry("preset", "presets")
 visions: Registry[Callable[[], Config]] = Registry("vision preset", "visions")
-"""The systems that read images."""
+"""Presets of models that read images."""
 
 SUBWORDS = TokenizerConfig(kind="bpe", vocabulary=32000, joint=True)
 
 
 def preset(name: str) -> Config:
-    """Return the configuration that a preset stands for."""
+    """Return the configuration of a preset."""
     return replace(presets[name](), preset=name)
 
 
 def small(config: Config) -> Config:
-    """Turn a paper's system into one that a laptop trains in minutes: narrower, shallower, an 8k vocabulary.
+    """Shrink a paper's model to one that trains in minutes on a laptop: narrower, shallower, an 8k vocabulary.
 
-    What the paper's system *is* (cell, directions, order of looking and stepping, score, readout) stays. Encoder and
-    decoder states are of one width, so that every score fits. Dropout, label smoothing and the cosine schedule were
+    What characterises the model (cell, directions, order of attention and step, score, readout) stays. Encoder and
+    decoder states have the same width, so that every score fits. Dropout, label smoothing and the cosine schedule were
     chosen on Multi30k's validation set, where they are worth 2 BLEU over a plateau schedule without smoothing.
     """
     model = config.model
@@ -53,7 +53,7 @@ def small(config: Config) -> Config:
 def register_small(
     name: str, made: Callable[[], Config], shrink: Callable[[Config], Config] = small, size: str = ""
 ) -> None:
-    """Register a preset's sibling at the size of a laptop, under its name and `-small`."""
+    """Register a preset's laptop-sized sibling, under its name and `-small`."""
 
     def sibling() -> Config:
         return shrink(made())
@@ -65,7 +65,7 @@ def register_small(
 def register_both(
     name: str, made: Callable[[], Config], words: str, shrink: Callable[[Config], Config] = small, size: str = ""
 ) -> None:
-    """Register a preset that `made` makes and `words` describe, and its sibling that `shrink` makes of it."""
+    """Register the preset that `made` returns, described by `words`, and its sibling by `shrink`."""
 
     def large() -> Config:
         return made()

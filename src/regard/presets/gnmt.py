@@ -1,4 +1,4 @@
-"""Google's translator of 2016."""
+"""Google's translation model of 2016 (GNMT)."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from regard.presets.base import SUBWORDS, register_both, small
 
 
 def gnmt2016() -> Config:
-    """Make the system of Wu et al. 2016: 1024 units everywhere, alpha and beta of 0.2 (section 7)."""
+    """The model of Wu et al. 2016: 1024 units everywhere, alpha and beta of 0.2 (section 7)."""
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(
@@ -31,7 +31,7 @@ def gnmt2016() -> Config:
 
 
 def four_layers(config: Config) -> Config:
-    """Make it small, but deep enough to have residuals on both sides."""
+    """Shrink it, but keep enough layers for residuals on both sides."""
     shrunk = small(config)
     model = shrunk.model
     return replace(
@@ -47,8 +47,8 @@ def four_layers(config: Config) -> Config:
 register_both(
     "gnmt2016",
     gnmt2016,
-    "8+8 layers of LSTMs, the lowest bidirectional, residuals from the third; the lowest decoder layer looks, all read "
-    "what it saw; length and coverage penalties (Wu et al. 2016).",
+    "8+8 layers of LSTMs, the lowest bidirectional, residuals from the third; the lowest decoder layer attends, all "
+    "read its context; length and coverage penalties (Wu et al. 2016).",
     four_layers,
     "256 units, 4+4 layers, 8k subwords",
 )

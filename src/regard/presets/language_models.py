@@ -1,4 +1,4 @@
-"""Recurrent language models: they read nothing and write what may come next."""
+"""Recurrent language models."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ LSTM = DecoderConfig(kind="luong", cell="lstm", layers=2, width=650, readout="no
 
 
 def lm_lstm() -> Config:
-    """Make the medium network of Zaremba et al. 2014, section 4.1."""
+    """The medium network of Zaremba et al. 2014, section 4.1."""
     return Config(
         tokenizer=replace(SUBWORDS, vocabulary=10000),
         model=ModelConfig(embedding=650, dropout=0.5, encoder=EncoderConfig(kind="none"), decoder=LSTM, attention=None),
@@ -18,7 +18,7 @@ def lm_lstm() -> Config:
 
 
 def lm_attention() -> Config:
-    """Make the same network, which looks at its own past states."""
+    """The same network with attention to its own past states."""
     config = lm_lstm()
     model = replace(
         config.model,
@@ -29,7 +29,7 @@ def lm_attention() -> Config:
 
 
 def two_layers(config: Config) -> Config:
-    """Make it small, its looks at itself too, and leave it its layers."""
+    """Shrink it, its self-attention too, and keep both layers."""
     shrunk = small(config)
     model = replace(
         shrunk.model,
@@ -49,7 +49,7 @@ register_both(
 register_both(
     "lm-attention",
     lm_attention,
-    "Language model: lm-lstm that looks at its own past states (Tran et al. 2016; Daniluk et al. 2017).",
+    "Language model: lm-lstm with attention to its own past states (Tran et al. 2016; Daniluk et al. 2017).",
     two_layers,
     "256 units, 2 layers, 8k subwords",
 )

@@ -7,7 +7,7 @@ from regard.presets.base import SUBWORDS, register_both, small
 
 
 def _translator(fusion: str) -> Config:
-    """450 units and words of 300, as where the paper reads pairs of sentences (Cheng et al. 2016, section 5.3)."""
+    """450 units and embeddings of 300, as for the paper's sentence pairs (Cheng et al. 2016, section 5.3)."""
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(
@@ -23,17 +23,17 @@ def _translator(fusion: str) -> Config:
 
 
 def cheng2016() -> Config:
-    """Make the translator with deep fusion."""
+    """The translator with deep fusion."""
     return _translator("deep")
 
 
 def cheng2016_shallow() -> Config:
-    """Make the translator with shallow fusion."""
+    """The translator with shallow fusion."""
     return _translator("shallow")
 
 
 def cheng2016_lm() -> Config:
-    """300 units and words of 150, as in the paper's language models (section 5.1)."""
+    """300 units and embeddings of 150, as in the paper's language models (section 5.1)."""
     return Config(
         tokenizer=replace(SUBWORDS, vocabulary=10000),
         model=ModelConfig(
@@ -48,7 +48,7 @@ def cheng2016_lm() -> Config:
 
 
 def narrow(config: Config) -> Config:
-    """Make it small, its looks at itself too."""
+    """Shrink it, its self-attention too."""
     shrunk = small(config)
     self_attention = replace(shrunk.model.self_attention, width=128)
     return replace(shrunk, model=replace(shrunk.model, self_attention=self_attention))
@@ -57,19 +57,19 @@ def narrow(config: Config) -> Config:
 register_both(
     "cheng2016",
     cheng2016,
-    "LSTMN: each word looks at the words before it, on both sides; the source's memories go into the decoder's (deep "
+    "LSTMN: each word attends to the words before it, on both sides; the source's memories enter the decoder's (deep "
     "fusion; Cheng et al. 2016).",
     narrow,
 )
 register_both(
     "cheng2016-shallow",
     cheng2016_shallow,
-    "cheng2016 with shallow fusion: what is seen of the source enters the decoder's gates (Cheng et al. 2016).",
+    "cheng2016 with shallow fusion: the context of the source enters the decoder's gates (Cheng et al. 2016).",
     narrow,
 )
 register_both(
     "cheng2016-lm",
     cheng2016_lm,
-    "LSTMN as a language model: it looks at its own memory tape (Cheng et al. 2016).",
+    "LSTMN as a language model: it attends to its own memory tape (Cheng et al. 2016).",
     narrow,
 )

@@ -1,4 +1,4 @@
-"""The systems that answer questions about images, and those that find what is in them, sized for the embedded scenes.
+"""Presets for visual question answering and for object detection, sized for the embedded scenes.
 
 Those without a suffix are for images of 64 pixels a side and a GPU, the small ones for 32 pixels and a CPU.
 """
@@ -36,14 +36,15 @@ ANSWERS = TrainingConfig(
     patience=0,
     guided_layer=0,
 )
-"""How those that answer questions are trained: 128 pictures a batch, with eight questions about each.
+"""Training of question answering: 128 pictures a batch, with eight questions about each.
 
-Where looks are guided (training.guided), it is those of the first layer: what names have found, later layers compare.
+If attention is guided (training.guided), it is that of the first layer: it finds what is named, and later layers
+compare.
 """
 OBJECTS = replace(ANSWERS, learning_rate=1e-3, warmup=300, steps=6000, metric="ap")
-"""How detectors are trained."""
+"""Training of detectors."""
 CELLS = ImageConfig("resnet", size=64, width=128, stages=3, units=2, positions="sinusoidal", feed_forward=256)
-"""16 by 16 cells of an image of 64 by 64 pixels, which know where they lie."""
+"""16 by 16 cells of an image of 64 by 64 pixels, with positions."""
 
 
 def _looks(heads: int) -> AttentionConfig:
@@ -55,10 +56,10 @@ def _of_task(task: str, training: TrainingConfig, model: ModelConfig) -> Config:
 
 
 def anderson2017() -> Config:
-    """A GRU reads a question, which looks once at the cells of a residual network (Anderson et al. 2018).
+    """A GRU reads a question, which attends once to the cells of a residual network (Anderson et al. 2018).
 
-    Sizes are the paper's (300 units of a word, 512 of all else), but for what is looked at: where there are no given
-    regions, a network of ours reads pixels. There are eight looks at once, at cells that have looked at each other.
+    Sizes are the paper's (300 units per word embedding, 512 elsewhere), except for the image: instead of given regions,
+    a residual network reads pixels. There are eight heads, over cells that have attended to each other.
     """
     model = ModelConfig(
         embedding=300,
@@ -73,9 +74,10 @@ def anderson2017() -> Config:
 
 
 def asker() -> Config:
-    """A Transformer whose words look at the cells of a residual network, layer by layer (Tan & Bansal 2019).
+    """A Transformer whose words attend to the cells of a residual network in each layer (Tan & Bansal 2019).
 
-    One look finds what one name speaks of; what stands in a relation to it takes another, and so does the comparison.
+    One layer finds the object that a name refers to; an object related to it takes another layer, and so does a
+    comparison.
     """
     model = ModelConfig(
         embedding=128,
@@ -91,7 +93,7 @@ def asker() -> Config:
 
 
 def carion2020() -> Config:
-    """Object queries find the things of an image, their boxes and their masks (Carion et al. 2020, DETR)."""
+    """Object queries find the objects of an image, their boxes and their masks (Carion et al. 2020, DETR)."""
     model = ModelConfig(
         dropout=0.0,
         encoder=NO_TEXT,
@@ -105,7 +107,7 @@ def carion2020() -> Config:
 
 
 def _small(config: Config) -> Config:
-    """Make of a system that answers or detects one for images of 32 pixels a side: 8 by 8 cells of 64 units."""
+    """Shrink a question answering model or a detector to images of 32 pixels a side: 8 by 8 cells of 64 units."""
     model, attention = config.model, config.model.attention
     assert model.image is not None
     assert attention is not None
@@ -142,6 +144,6 @@ def _register(name: str, made: Callable[[], Config]) -> None:
 
 SYSTEMS = (anderson2017, asker, carion2020)
 NAMES = tuple(f"{made.__name__}{size}" for made in SYSTEMS for size in ("", "-small"))
-"""All that are registered here."""
+"""All presets registered here."""
 for _made in SYSTEMS:
     _register(_made.__name__, _made)

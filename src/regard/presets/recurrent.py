@@ -1,4 +1,4 @@
-"""The recurrent systems."""
+"""Recurrent translation models."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from regard.presets.base import SUBWORDS, presets, register_both, register_small
 
 @presets.register("sutskever2014")
 def sutskever2014() -> Config:
-    """LSTMs, four layers deep, source reversed, no attention: all passes through one vector (Sutskever et al. 2014)."""
+    """LSTMs, four layers deep, source reversed, no attention: all in one fixed-size vector (Sutskever et al. 2014)."""
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(
@@ -27,7 +27,7 @@ def sutskever2014() -> Config:
 def cho2014() -> Config:
     """GRUs; the source's one summary vector enters every step and the maxout readout (Cho et al. 2014).
 
-    Differs from the paper: the summary is the encoder's last state itself, without the paper's layer `tanh(V h)` on it.
+    Differs from the paper: the summary is the encoder's last state, without the paper's layer `tanh(V h)` on it.
     """
     return Config(
         tokenizer=SUBWORDS,
@@ -57,7 +57,7 @@ def bahdanau2014() -> Config:
 
 
 def bahdanau2014_conditional() -> Config:
-    """Make the system of Sennrich et al. 2017 at the sizes of its public toolkit."""
+    """The model of Sennrich et al. 2017 at the sizes of its public toolkit."""
     return Config(
         tokenizer=SUBWORDS,
         model=ModelConfig(
@@ -104,11 +104,11 @@ for _preset in (sutskever2014, cho2014, bahdanau2014, luong2015):
 register_both(
     "bahdanau2014-conditional",
     bahdanau2014_conditional,
-    "bahdanau2014 with the conditional GRU of its public successors: step, look, step again; started from the mean of "
-    "the states, tanh readout, output tied to the target embeddings (Sennrich et al. 2017).",
+    "bahdanau2014 with the conditional GRU of its public successors: step, attend, step again; started from the mean "
+    "of the states, tanh readout, output tied to the target embeddings (Sennrich et al. 2017).",
 )
 
-# Table 4 of Luong et al. 2015, and the concat score, which its section 3.1 has too.
+# Table 4 of Luong et al. 2015, and the concat score, which is in its section 3.1.
 TABLE_4 = {
     "global": ("location", "dot", "general", "concat"),
     "local-m": ("dot", "general"),
@@ -124,7 +124,7 @@ def _variant(reach: str, score: str) -> None:
 
     where = {
         "global": "the whole source",
-        "local-m": "a window that moves on by one word a step",
+        "local-m": "a window that moves by one word per step",
         "local-p": "a window around a predicted word",
     }[reach]
     place = "section 3.1" if score == "concat" else "Table 4"

@@ -1,4 +1,4 @@
-"""The Transformers, the language model made of one, and the hybrid of a Transformer and a recurrent network."""
+"""Transformers, a Transformer language model, and a hybrid of a Transformer and a recurrent network."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from regard.presets.base import SUBWORDS, presets
 
 
 def _transformer(layers: int, width: int, feed_forward: int, heads: int, norm: str, dropout: float) -> ModelConfig:
-    """Make the model of Vaswani et al. 2017 at some size."""
+    """The model of Vaswani et al. 2017 at some size."""
     attention = AttentionConfig(score="scaled-dot", heads=heads, project=True)
     encoder = EncoderConfig("transformer", layers=layers, width=width, feed_forward=feed_forward, norm=norm)
     return ModelConfig(
@@ -33,10 +33,10 @@ def _transformer(layers: int, width: int, feed_forward: int, heads: int, norm: s
 
 @presets.register("transformer2017")
 def transformer2017() -> Config:
-    """Attention alone: 6 + 6 layers of 512 units and 8 heads, norms after each part (Vaswani et al. 2017, base).
+    """Attention alone: 6 + 6 layers of 512 units and 8 heads, post-norm (Vaswani et al. 2017, base).
 
-    Batches of 25,000 tokens are made of four smaller ones. Differs from the paper: gradients are clipped, and the
-    constant epsilon of Adam is torch's.
+    Batches of 25,000 tokens are accumulated from four smaller ones. Differs from the paper: gradients are clipped, and
+    Adam's epsilon is torch's default.
     """
     return Config(
         tokenizer=TokenizerConfig(kind="bpe", vocabulary=37000, joint=True),
@@ -69,10 +69,10 @@ def transformer2017_big() -> Config:
 
 @presets.register("transformer2017-tiny")
 def transformer2017_tiny() -> Config:
-    """A Transformer for some ten thousand pairs: 4 + 4 layers of 256 units, norms first, much dropout.
+    """A Transformer for some ten thousand pairs: 4 + 4 layers of 256 units, pre-norm, much dropout.
 
-    The idea is Transformer-tiny's (Wu et al. 2021), the sizes and rates are ours. It is as deep as the data bears and
-    narrow, and most of its regularisation is dropout.
+    The idea is Transformer-tiny's (Wu et al. 2021); sizes and rates were chosen here. It is narrow and only as deep as
+    so little data allows, and most of its regularisation is dropout.
     """
     base = transformer2017()
     return replace(
@@ -97,10 +97,10 @@ def transformer2017_tiny() -> Config:
 
 @presets.register("gpt")
 def gpt() -> Config:
-    """A language model of 12 Transformer layers, learned positions, GELU, norms after each part (Radford et al. 2018).
+    """A language model of 12 Transformer layers, learned positions, GELU, post-norm (Radford et al. 2018).
 
-    Differs from the paper: embeddings are drawn as ours are, weights are not decayed, and sentences, not runs of 512
-    tokens, are the samples.
+    Differs from the paper: embeddings are initialised as in other models here, there is no weight decay, and samples
+    are sentences, not blocks of 512 tokens.
     """
     return Config(
         tokenizer=replace(SUBWORDS, vocabulary=40000),
@@ -122,11 +122,11 @@ def gpt() -> Config:
 
 @presets.register("chen2018-hybrid")
 def chen2018_hybrid() -> Config:
-    """A Transformer reads, eight LSTM layers with additive attention of 4 heads write (Chen et al. 2018, section 5.1).
+    """A Transformer encoder, and eight LSTM layers with additive attention of 4 heads (Chen et al. 2018, section 5.1).
 
-    The encoder is the big Transformer with norms first and 8192 units between looks; the decoder is that of GNMT, whose
-    lowest layer looks for all. Differs from the paper: LSTMs have no norms within, and a tanh layer stands before the
-    output layer.
+    The encoder is the big Transformer with pre-norm and feed-forward layers of 8192 units; the decoder is that of GNMT,
+    whose lowest layer attends for all. Differs from the paper: LSTMs have no layer norm, and there is a tanh layer
+    before the output layer.
     """
     big = transformer2017_big()
     return replace(
@@ -149,9 +149,9 @@ LAPTOP = TrainingConfig(
 
 
 def _small(config: Config) -> Config:
-    """Turn a Transformer into one that a laptop trains in minutes: 256 units, 4 heads, at most 3 layers, 8k subwords.
+    """Shrink a Transformer to train in minutes on a laptop: 256 units, 4 heads, at most 3 layers, 8k subwords.
 
-    Norms stand first, whatever the paper did: at this size that allows a high rate and a short warm-up.
+    It is pre-norm, whatever the paper's was: at this size that allows a high learning rate and a short warm-up.
     """
     model, self_attention = config.model, replace(config.model.self_attention, heads=4)
     attention = None if model.attention is None else replace(model.attention, heads=4, width=128)
@@ -183,13 +183,13 @@ def _small(config: Config) -> Config:
 
 @presets.register("transformer2017-small")
 def transformer2017_small() -> Config:
-    """transformer2017 at the size of a laptop: 3 + 3 layers of 256 units, norms first, 8k subwords."""
+    """transformer2017 at the size of a laptop: 3 + 3 layers of 256 units, pre-norm, 8k subwords."""
     return _small(transformer2017())
 
 
 @presets.register("gpt-small")
 def gpt_small() -> Config:
-    """The gpt at the size of a laptop: 3 layers of 256 units, norms first, 8k subwords."""
+    """The gpt at the size of a laptop: 3 layers of 256 units, pre-norm, 8k subwords."""
     return _small(gpt())
 
 

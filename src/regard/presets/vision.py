@@ -1,7 +1,7 @@
-"""The systems that read images, in a registry of their own: what trains them is not what trains translators.
+"""Presets of models that read images, in a registry of their own, as other commands train them.
 
-`model.encoder.kind` is none where no text is read, and what reads the question where there is one. The classifiers'
-backbone is ours, whatever the paper's was, so that what differs between them is the block alone.
+`model.encoder.kind` is none without text, and otherwise that of the question. All classifiers share a backbone,
+whatever the paper's was, so that they differ only in their attention blocks.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from regard.presets.base import preset, presets, visions
 __all__ = ["any_preset", "vision", "visions"]
 
 BACKBONE = ImageConfig("resnet", size=28, width=256, stages=3, units=2)
-"""Stages of 64, 128 and 256 channels, 2.8M weights, for pictures of Fashion-MNIST's size."""
+"""Stages of 64, 128 and 256 channels, 2.8M weights, for images of Fashion-MNIST's size."""
 NO_TEXT = EncoderConfig("none")
 CAPTIONS = TokenizerConfig(kind="words", vocabulary=10000)
 CLASSES = TrainingConfig(
@@ -41,18 +41,18 @@ CLASSES = TrainingConfig(
     metric="accuracy",
     patience=0,
 )
-"""How classifiers are trained: 128 pictures a batch, flips and shifts of them and no other augmentation."""
+"""Training of classifiers: 128 pictures a batch, augmented by flips and shifts only."""
 WORDS = TrainingConfig(schedule="cosine", warmup=300, batch_tokens=2000, patience=0)
-"""How captioners are trained."""
+"""Training of captioners."""
 
 
 def vision(name: str) -> Config:
-    """Return the configuration that a vision preset stands for."""
+    """Return the configuration of a vision preset."""
     return replace(visions[name](), preset=name)
 
 
 def any_preset(name: str) -> Config:
-    """Return the configuration that a preset stands for, be it of texts or of pictures."""
+    """Return the configuration of a preset, of any kind."""
     if name in visions:
         return vision(name)
     if name in presets:
@@ -84,15 +84,15 @@ def resnet() -> Config:
 
 @visions.register("hu2017-se")
 def hu2017_se() -> Config:
-    """The residual network with gates of channels in each unit (Hu et al. 2017, squeeze-and-excitation)."""
+    """The residual network with channel gates in each unit (Hu et al. 2017, squeeze-and-excitation)."""
     return _classifier(replace(BACKBONE, block="squeeze-excitation", within=True))
 
 
 @visions.register("wang2017-residual")
 def wang2017_residual() -> Config:
-    """The residual network with soft masks of places after its first two stages (Wang et al. 2017).
+    """The residual network with soft spatial masks after its first two stages (Wang et al. 2017).
 
-    As in the paper, the branch goes down as far as the grid bears: twice here, from 28 rows and columns.
+    As in the paper, the branch halves the grid as often as it allows: twice here, from 28 rows and columns.
     """
     return _classifier(replace(BACKBONE, block="soft-mask", where=("1", "2"), depth=2))
 
@@ -114,11 +114,11 @@ def dosovitskiy2020_vit() -> Config:
 
 @visions.register("xu2015-soft")
 def xu2015_soft() -> Config:
-    """An LSTM looks softly at 14 by 14 given features of 512 units as it writes a caption (Xu et al. 2015).
+    """An LSTM with soft attention to 14 by 14 given features of 512 units generates a caption (Xu et al. 2015).
 
-    The features are those of VGG's last convolution but one; sizes are of the authors' settings for Flickr8k. The gate
-    is the decoder's; the doubly stochastic penalty is training's. Where there are pixels and no features, a residual
-    network reads them.
+    The features are those of VGG's last convolution but one; sizes are the authors' settings for Flickr8k. The gate is
+    the decoder's, the doubly stochastic penalty is in training. With pixels instead of features, a residual network
+    reads them.
     """
     return Config(
         data=DataConfig(plain_captions=True),
@@ -138,7 +138,7 @@ def xu2015_soft() -> Config:
 
 @visions.register("xu2015-hard")
 def xu2015_hard() -> Config:
-    """xu2015-soft whose looks are sampled, and rewarded by what they lead to (Xu et al. 2015, section 4.1)."""
+    """xu2015-soft with sampled attention, trained by reward (Xu et al. 2015, section 4.1)."""
     config = xu2015_soft()
     attention = AttentionConfig(score="additive", width=512, focus="hard")
     return replace(config, model=replace(config.model, attention=attention), training=WORDS)
@@ -146,7 +146,7 @@ def xu2015_hard() -> Config:
 
 @visions.register("captioner")
 def captioner() -> Config:
-    """A Transformer writes captions of what the residual network and three layers over its cells have seen."""
+    """A Transformer generates captions from a residual network with three Transformer layers over its cells."""
     width, looks = 256, AttentionConfig(score="scaled-dot", heads=8, project=True)
     return Config(
         data=DataConfig(plain_captions=True),
@@ -168,13 +168,13 @@ def captioner() -> Config:
 
 
 def _small(config: Config) -> Config:
-    """Make of a system one that a laptop trains in minutes, on images of about 32 pixels a side."""
+    """Shrink a model to one that trains in minutes on a laptop, on images of about 32 pixels a side."""
     model = config.model
     assert model.image is not None
     image = replace(model.image, width=128)
     if image.kind == "patches":
         image = replace(image, size=28, patch=4, layers=6, feed_forward=256)
-    elif image.kind == "regions":  # there is nobody to give features: pixels are read
+    elif image.kind == "regions":  # there are no given features: read pixels
         image = ImageConfig("resnet", width=128, normalised=True)
     elif image.layers:
         image = replace(image, layers=1, feed_forward=256)

@@ -1,1 +1,1 @@
-"""Traces of attention, and every way to look at them."""
+"""Attention traces, and every way to display them."""

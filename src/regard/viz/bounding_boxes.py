@@ -1,4 +1,4 @@
-"""Things that were found in an image, drawn over it: the box of each, its name, and the pixels that are its own."""
+"""Draw detected objects over an image: boxes, names and masks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#e8384f", "#2a7fff", "#15a34a", "#c2410c", "#8b3ff0", "#0891a5", "#b45309", "#d6249f")
-"""Of the things, one after the other: of like strength, and apart from each other."""
+"""Colours of consecutive objects: similar in strength, and easy to tell apart."""
 _SIDE = 4.0
 """Inches of the longer side."""
 _PIXELS = 640
 _LABEL = 16
-"""Points that a label takes, the plate around it included."""
+"""Height of a label with its background, in points."""
 _COVER = 0.45
-"""How much of the image a mask covers."""
+"""Opacity of a mask."""
 
 
 class Outlined(NamedTuple):
-    """A thing to be drawn."""
+    """An object to draw."""
 
     name: str
     score: float
     box: Box
     """In pixels of the image."""
     mask: NDArray[np.bool_] | None = None
-    """Rows × columns: as many as what it lies over has, or fewer."""
+    """Rows × columns, at most the resolution of the area it covers."""
     over: Box | None = None
-    """What the mask lies over, in pixels of the image; all of it unless given."""
+    """The area that the mask covers, in pixels of the image; None for all of it."""
 
 
 def save_boxes(image: NDArray[np.uint8], things: Sequence[Outlined], path: Path) -> list[str]:
-    """Draw things over an image, as .png, .svg or .pdf; return notes for the user."""
+    """Draw objects over an image, as .png, .svg or .pdf; return notes for the user."""
     height, width = pixels_of(image).shape[:2]
     share = _SIDE / max(height, width)
 
@@ -70,10 +70,10 @@ def _draw(axes: "Axes", thing: Outlined, colour: str) -> None:
             low, top, high, bottom = thing.over
         axes.imshow(tint, extent=(low, high, bottom, top), aspect="auto", interpolation="none")
     left, top, right, bottom = thing.box
-    for line, stroke in (("#ffffff", 3.2), (colour, 1.8)):  # seen on any ground
+    for line, stroke in (("#ffffff", 3.2), (colour, 1.8)):  # visible on any background
         axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, color=line, lw=stroke))
     label = f"{thing.name} {thing.score:.2f}"
     plate = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
     room = _LABEL * (axes.get_ylim()[0] / (_SIDE * 72))  # in pixels of the image
-    above = "bottom" if top > room else "top"  # within the box where there is no room over it
+    above = "bottom" if top > room else "top"  # inside the box if there is no room above it
     axes.text(left, top, label, size=_LABEL / 2, color="#ffffff", va=above, bbox=plate, parse_math=False)

@@ -1,7 +1,7 @@
-"""How strong a weight looks: one scale for the terminal and for pictures.
+"""The colour scale of weights, for the terminal and for pictures.
 
 Colours are chosen in OKLab (Ottosson 2020), where equal distances look equal: equal steps of weight are equal steps of
-lightness, so a picture can be read by the colour-blind and survives a black-and-white printer.
+lightness, so a picture is readable by the colour-blind and in black and white.
 """
 
 import math
@@ -13,7 +13,7 @@ SHADES = " ░▒▓█"
 """Without colour: nothing, light, medium, dark, full."""
 
 RAMP = (233, 17, 18, 19, 24, 31, 37, 43, 122, 230)
-"""In a terminal: entries of the 256-colour palette, from almost black over blue and teal to almost white."""
+"""In a terminal: indices into the 256-colour palette, from almost black through blue and teal to almost white."""
 
 _LIGHT = (0.985, 0.005, 210.0)
 _DARK = (0.29, 0.13, 285.0)
@@ -24,29 +24,29 @@ _HOT = (0.96, 0.12, 462.0)
 
 
 def top(weights: NDArray[np.float32]) -> float:
-    """Return the weight that gets the strongest colour: the largest there is, rounded up to a tenth."""
+    """Return the weight that gets the strongest colour: the largest, rounded up to a tenth."""
     largest = float(np.max(weights, initial=0.0, where=np.isfinite(weights)))
     return min(max(math.ceil(largest * 10 - 1e-6) / 10, 0.1), 1.0)
 
 
 def levels(weights: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return the nearest of `count` levels for each weight, 0 for nothing; what is not a number counts as nothing."""
+    """Return the nearest of `count` levels for each weight, 0 for none; NaN counts as 0."""
     share = np.clip(np.nan_to_num(weights) / top(weights), 0.0, 1.0)
     return np.asarray(share * (count - 1) + 0.5, dtype=np.int64)
 
 
 def colours(count: int = 256) -> NDArray[np.float64]:
-    """Return sRGB triples from almost white (nothing) over teal to deep indigo (everything)."""
+    """Return sRGB triples from almost white (zero) through teal to deep indigo (the maximum)."""
     return _between(_LIGHT, _DARK, count)
 
 
 def heat(count: int = 256) -> NDArray[np.float64]:
-    """Return sRGB triples to lay over an image: from dark blue (nothing) over red and orange to bright yellow."""
+    """Return sRGB triples to overlay on an image: from dark blue (zero) through red and orange to bright yellow."""
     return _between(_COLD, _HOT, count)
 
 
 def _between(start: tuple[float, float, float], end: tuple[float, float, float], count: int) -> NDArray[np.float64]:
-    """Walk from one (lightness, chroma, hue) to another, in even steps of lightness, livelier in the middle."""
+    """Interpolate between two (lightness, chroma, hue) in even steps of lightness, more saturated in the middle."""
     share = np.linspace(0.0, 1.0, count)
     lightness, chroma, hue = (a + (b - a) * share for a, b in zip(start, end, strict=True))
     chroma += _PEAK * np.sin(np.pi * share)
@@ -55,7 +55,7 @@ def _between(start: tuple[float, float, float], end: tuple[float, float, float],
 
 
 def _srgb(oklab: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn OKLab into sRGB by Ottosson's matrices; what the screen cannot show is clipped."""
+    """Convert OKLab to sRGB by Ottosson's matrices; colours out of gamut are clipped."""
     to_cones = np.array(
         [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
     )

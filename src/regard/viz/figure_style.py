@@ -1,4 +1,4 @@
-"""What all pictures share: one look, no global state left behind, the same bytes for the same content."""
+"""What all figures share: a style, no change to matplotlib's global state, deterministic bytes."""
 
 import io
 import re
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, FAINT, LINES = "#22223a", "#8a8a9c", "#e3e3ea"
-"""Text, what is set back, and thin lines."""
+"""Text, secondary text, and thin lines."""
 
 _DOTS = 200
 _STYLE: dict[Any, Any] = {
-    # Text stays text: it can be searched, copied and read aloud, the browser finds the fonts and joins Arabic. The
-    # price, that widths differ a little where the viewer has other fonts, is one that labels on a grid can bear.
+    # Text stays text, so that it can be searched, copied and read aloud; the browser chooses fonts and shapes Arabic.
     "svg.fonttype": "none",
     "svg.hashsalt": "regard",
     "text.color": INK,
@@ -38,14 +37,14 @@ _METADATA: dict[str, dict[str, str | None]] = {
 }
 _GLYPH = re.compile(r"Glyph (\d+) \(.*\) missing")
 _UNSHAPED = re.compile(r"Matplotlib currently does not support \w+ natively")
-# matplotlib's settings belong to the whole process: pictures are drawn one at a time.
+# matplotlib's settings are global to the process: figures are drawn one at a time.
 _DRAWING = threading.Lock()
 
 
 def save_figure(path: Path, texts: Iterable[str], draw: Callable[["Figure"], None]) -> list[str]:
-    """Let `draw` draw on an empty figure, and write it whole or not at all.
+    """Call `draw` on an empty figure and write the file atomically.
 
-    `texts` are all words in the picture that the user gave: fonts are found for them. Returns notes for the user.
+    `texts` are all words in the figure that come from the user: fonts are found for them. Returns notes for the user.
     """
     suffix = check_suffix(path, PICTURES)
     try:
@@ -62,7 +61,7 @@ def save_figure(path: Path, texts: Iterable[str], draw: Callable[["Figure"], Non
         matplotlib.rcParams.update(_STYLE)
         matplotlib.rcParams["font.family"] = [*choice.families, "sans-serif"]  # the last is for viewers of an .svg
         matplotlib.rcParams["font.sans-serif"] = [fonts.FIRST]
-        # Whole outlines (42) need TrueType; matplotlib wraps others wrongly, and its own kind (3) mixes up some emoji.
+        # Type 42 embeds whole TrueType fonts; for other fonts matplotlib needs type 3, which confuses some emoji.
         matplotlib.rcParams["pdf.fonttype"] = 42 if fonts.are_truetype(choice.families) else 3
         figure = Figure()
         draw(figure)

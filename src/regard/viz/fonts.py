@@ -1,7 +1,7 @@
-"""Which installed fonts have the letters of a picture, and what to say where none has.
+"""Find installed fonts for the characters of a figure, and report those that no font has.
 
 matplotlib's own DejaVu Sans has Latin, Greek, Cyrillic, Arabic, Hebrew, Georgian, Armenian and some symbols. For other
-letters the installed fonts are searched, also those installed since matplotlib made its list of fonts.
+characters the installed fonts are searched, including those installed after matplotlib cached its list of fonts.
 """
 
 import unicodedata
@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 FIRST = "DejaVu Sans"
-"""Comes with matplotlib, so pictures look the same everywhere as long as it has the letters."""
+"""Comes with matplotlib, so figures look the same everywhere as long as it has the characters."""
 
-# These have a glyph for every character, but not the right one.
+# These have a placeholder glyph for every character.
 _PRETENDERS = ("Last Resort", "Adobe Blank")
 _CJK = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"}
 _SHAPED = {"ARABIC", "HEBREW", "SYRIAC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA"}
@@ -20,19 +20,19 @@ _SHAPED |= {"TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA"}
 
 
 class FontChoice(NamedTuple):
-    """Families to try in turn for each letter, and the letters that none of them has."""
+    """Font families to try in turn, and the characters that none of them has."""
 
     families: tuple[str, ...]
     missing: frozenset[str]
 
 
 def choose_fonts(texts: Iterable[str]) -> FontChoice:
-    """Find families that together have all letters of the texts, as far as any installed one has them."""
+    """Find families that together have all characters of the texts, as far as installed fonts do."""
     return _choose(frozenset(char for text in texts for char in text if _is_drawn(char)))
 
 
 def notes(texts: Iterable[str], missing: Iterable[str], suffix: str) -> list[str]:
-    """Say which letters will not be seen, or not as they should be, in a picture of this kind."""
+    """Say which characters will be missing or wrong in a figure of this file type."""
     found = []
     if gone := sorted(missing):
         effect = "show where the viewer has one" if suffix == ".svg" else "are drawn as boxes"
@@ -52,14 +52,14 @@ def notes(texts: Iterable[str], missing: Iterable[str], suffix: str) -> list[str
 
 
 def shapes_text() -> bool:
-    """Tell whether matplotlib joins letters and writes from right to left (from 3.11 on, by libraqm)."""
+    """Return whether matplotlib shapes text and writes right to left (from 3.11 on, by libraqm)."""
     from matplotlib import ft2font
 
     return hasattr(ft2font, "__libraqm_version__")
 
 
 def script(char: str) -> str:
-    """Return the script as Unicode's name of the character tells it, such as `ARABIC`; `EMOJI` for pictures."""
+    """Return the script from the character's Unicode name, such as `ARABIC`; `EMOJI` for pictographs."""
     if unicodedata.category(char) == "So" and ord(char) >= 0x1F000:
         return "EMOJI"
     name = unicodedata.name(char, "UNNAMED").split()[0]
@@ -67,7 +67,7 @@ def script(char: str) -> str:
 
 
 def are_truetype(families: Iterable[str]) -> bool:
-    """Tell whether all families are single TrueType files (.otf and .ttc may hold outlines of another kind)."""
+    """Return whether all families are single TrueType files (.otf and .ttc may contain other outlines)."""
     return all(_path(family).lower().endswith(".ttf") for family in families)
 
 
@@ -108,7 +108,7 @@ def _choose(chars: frozenset[str]) -> FontChoice:
 
 
 def _region(chars: frozenset[str]) -> str:
-    """Return how families for East Asian text end: the same character is drawn differently in each country."""
+    """Return the suffix of families for East Asian text: each country draws the same character differently."""
     names = {script(char) for char in chars}
     return "JP" if names & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in names else "SC"
 
@@ -126,14 +126,14 @@ def _families(region: str) -> list[str]:
 
 
 def _new_families(region: str) -> list[str]:
-    """Make fonts known that were installed after matplotlib made its list; return all families then."""
+    """Add fonts that were installed after matplotlib cached its list; return all families."""
     from matplotlib import font_manager
 
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
         try:
             font_manager.fontManager.addfont(path)
-        except Exception:  # a font that cannot be read is as good as none, whatever FreeType says of it
+        except Exception:  # skip unreadable fonts; FreeType's errors have no common type
             continue
     return _families(region)
 

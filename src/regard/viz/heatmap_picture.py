@@ -1,4 +1,4 @@
-"""Attention as a picture: source on top, target on the left, darker where the model looked."""
+"""Attention as a heat map: source on top, target on the left, darker for larger weights."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +35,9 @@ class _Panel(NamedTuple):
 def save_picture(
     trace: AttentionTrace, path: Path, *, layer: Choice = None, head: Choice = None, title: str = ""
 ) -> list[str]:
-    """Draw the given layer and head, the mean over those not given, or a panel for each of "all".
+    """Draw a layer and head, the mean over those not given, or a panel for each of "all".
 
-    The suffix says what is written: .png, .svg or .pdf. Returns notes for the user, such as letters without a font.
+    The suffix chooses the format: .png, .svg or .pdf. Returns notes for the user, such as characters without a font.
     """
     rows = _panels(trace, layer, head)
     if not rows[0][0].look.size:
@@ -54,7 +54,7 @@ def save_picture(
 
 
 def _caption(trace: AttentionTrace, layer: Choice, head: Choice) -> str:
-    """Say what was averaged; panels carry their own names."""
+    """Say what was averaged; panels have their own names."""
     shown = trace.caption(None if layer == "all" else layer, None if head == "all" else head)
     if "all" not in (layer, head):
         return shown
@@ -62,8 +62,8 @@ def _caption(trace: AttentionTrace, layer: Choice, head: Choice) -> str:
 
 
 def _panels(trace: AttentionTrace, layer: Choice, head: Choice) -> list[list[_Panel]]:
-    """Arrange what was asked for in rows: layers downward and heads across where both are wanted."""
-    trace.look()  # there is something to see
+    """Arrange the requested layers and heads in rows: layers down and heads across if both are "all"."""
+    trace.look()  # raises if there is no attention
     layers, heads = trace.weights.shape[:2]
     downs: list[int | None] = [*range(layers)] if layer == "all" else [layer if layer is None else layer % layers]
     acrosses: list[int | None] = [*range(heads)] if head == "all" else [head if head is None else head % heads]
@@ -83,7 +83,7 @@ def _panels(trace: AttentionTrace, layer: Choice, head: Choice) -> list[list[_Pa
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Panels side by side, all of one size; lengths are inches, so that cells have the size that labels need."""
+    """Panels of one size side by side; lengths are in inches, so that cells fit their labels."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -92,27 +92,27 @@ class _Sheet:
 
     @property
     def alone(self) -> bool:
-        """Tell whether there is one panel only."""
+        """Whether there is only one panel."""
         return len(self.rows) == 1 and len(self.rows[0]) == 1
 
     @property
     def cell(self) -> float:
-        """Return the side of a cell: long sentences get smaller ones, but never too small for a label."""
+        """Side of a cell: smaller for long sentences, but never too small for a label."""
         longest = max(len(self.source), len(self.target))
         return float(np.interp(longest, [6, 40], [0.42, 0.19] if self.alone else [0.28, 0.15]))
 
     @property
     def points(self) -> float:
-        """Return the size of labels."""
+        """Font size of labels."""
         return min(self.cell * 72 * 0.66, 11.0)
 
     @property
     def size(self) -> tuple[float, float]:
-        """Return the width and height of a panel."""
+        """Width and height of a panel."""
         return len(self.source) * self.cell, len(self.target) * self.cell
 
     def draw(self, figure: "Figure") -> None:
-        """Place the panels, and the scale to the right of the last in the top row."""
+        """Place the panels, and the colour scale to the right of the top row."""
         (width, height), down, across = self.size, len(self.rows), max(map(len, self.rows))
         whole_width, whole_height = across * (width + _GAP) - _GAP, down * (height + _GAP) - _GAP
         figure.set_size_inches(whole_width, whole_height)
@@ -127,9 +127,9 @@ class _Sheet:
         self.key(figure.add_axes(box), strongest)
 
     def panel(self, axes: "Axes", panel: _Panel, strongest: float, *, top: bool, left: bool) -> None:
-        """Draw one matrix; labels stand at the outer edges only."""
+        """Draw one matrix, with labels at the outer edges only."""
         down, across = panel.look.shape
-        rows, columns = np.nonzero(panel.look >= strongest / 256)  # what has the colour of nothing is background
+        rows, columns = np.nonzero(panel.look >= strongest / 256)  # smaller weights have the background's colour
         boxes = _boxes(columns, columns + 1, rows, rows + 1)
         many = len(boxes) * sum(map(len, self.rows)) > _MANY_CELLS
         _fill(axes, boxes, panel.look[rows, columns] / strongest).set_rasterized(many)
@@ -151,21 +151,21 @@ class _Sheet:
             axes.set_xlabel(panel.name, size=8, color=FAINT)
 
     def label(self, axis: "Axis", labels: tuple[str, ...]) -> None:
-        """Write tokens at the middle of their cells; special ones are set back. A $ is a dollar, not mathematics."""
+        """Write tokens at the middle of their cells, special ones in a fainter colour. `$` is not mathematics."""
         axis.set_ticks(np.arange(len(labels)) + 0.5, labels, size=self.points, parse_math=False)
         for text, label in zip(axis.get_ticklabels(), labels, strict=False):
             text.set_color(FAINT if label in self.special else INK)
 
     def turn(self) -> int:
-        """Return the angle of the source labels: level where all fit their cells, else slanted, upright if many."""
+        """Return the angle of the source labels: 0 if all fit their cells, else 45, or 90 for many."""
         widest = max(map(cells, self.source)) * self.points * 0.62 / 72
         return 0 if widest <= self.cell * 0.95 else 45 if len(self.source) <= _SLANTED else 90
 
     def key(self, axes: "Axes", strongest: float) -> None:
-        """Draw the scale of weights."""
+        """Draw the colour scale."""
         steps = np.linspace(0, strongest, 128, endpoint=False)
         nothing = np.zeros_like(steps)
-        # Each box reaches to the top and is painted over by the next: no hairlines between neighbours.
+        # Each box extends to the top and is covered by the next: no hairlines between neighbours.
         _fill(axes, _boxes(nothing, nothing + 1, steps, nothing + strongest), steps / strongest)
         axes.set(xlim=(0, 1), ylim=(0, strongest))
         axes.set_xticks([])
@@ -176,7 +176,7 @@ class _Sheet:
             spine.set(linewidth=0.4, color=LINES)
 
     def write(self, figure: "Figure", caption: str, title: str) -> None:
-        """Set the caption below and the title above."""
+        """Write the caption below and the title above."""
         height = figure.get_figheight()
         below = 0.12 if self.alone else 0.3
         figure.text(0, -below / height, caption, ha="left", va="top", size=8, color=FAINT, parse_math=False)
@@ -193,7 +193,7 @@ def _boxes(left: _Numbers, right: _Numbers, top: _Numbers, bottom: _Numbers) -> 
 
 
 def _fill(axes: "Axes", boxes: _Numbers, shares: _Numbers) -> "PolyCollection":
-    """Paint rectangles by their share of the strongest colour, on a background that means nothing."""
+    """Fill rectangles with colours for their share of the strongest weight, on the colour of zero."""
     from matplotlib.collections import PolyCollection
 
     colours = colour_scale.colours(256)

@@ -1,7 +1,7 @@
-"""Attention as a piece of SVG for a web page: drawn here, without matplotlib, in the colours of the page.
+"""Attention as inline SVG for a web page, drawn without matplotlib in the page's colours.
 
-The page's style decides how it looks: `.look rect` is a weight (its opacity is the weight's share of the strongest),
-`.look text` a token, `.look .mark` a token that is a mark of the model.
+The page's style sheet styles it: `.look rect` is a weight (its opacity is its share of the largest), `.look text` a
+token, `.look .mark` a special token.
 """
 
 from html import escape
@@ -11,18 +11,18 @@ from regard.viz.token_labels import cells, friendly, shorten
 from regard.viz.trace import AttentionTrace
 
 CELL = 18
-"""The side of a cell, in pixels."""
+"""Side of a cell, in pixels."""
 _LETTER = 7.6
-"""How wide a letter is, at most."""
+"""Maximum width of a letter."""
 _ROOM = 14
-"""Letters of a token that are shown; a cell's own title has all of them."""
+"""Letters shown of a token; the cell's tooltip has all."""
 _FAINT = 1 / 256
 
 
 def attention_svg(trace: AttentionTrace, strongest: float | None = None) -> str:
-    """Return an `<svg>` element of the mean over layers and heads: source on top, target at the left.
+    """Return an `<svg>` element of the mean over layers and heads: source on top, target on the left.
 
-    `strongest` is the weight that is painted in full, the same for pictures that stand side by side.
+    `strongest` is the weight with full opacity, the same for all pictures of a group.
     """
     look = trace.look()
     top = colour_scale.top(look) if strongest is None else strongest

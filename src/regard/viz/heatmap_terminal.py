@@ -1,13 +1,13 @@
-"""Attention in a terminal: a row for each target token, a column for each source token, stronger where it looked.
+"""Attention as a heat map in a terminal: a row for each target token, a column for each source token.
 
-A matrix that is too wide is set in several blocks of columns; rows that look only at other blocks are
-folded. Column labels stand as stairs where there is room
+A matrix that is too wide is split into blocks of columns; in each block, rows whose weights are all in other blocks
+are folded. Column labels are staggered if there is room
 
     the
     │  red
     │  │  dress
 
-and upright otherwise. At the end of a row stands the source token that the model looked at most.
+and vertical otherwise. Each row ends with the source token that has the largest weight.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from regard.viz.token_labels import cells, for_terminal, friendly, isolate, lett
 from regard.viz.trace import AttentionTrace
 
 NARROWEST = 20
-"""A narrower terminal is treated as if it were this wide."""
+"""A narrower terminal is treated as this wide."""
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 _UPRIGHT = 14
@@ -32,9 +32,9 @@ _Pieces = list[tuple[int, str, bool]]
 def heatmap(
     trace: AttentionTrace, *, width: int = 80, color: bool, layer: int | None = None, head: int | None = None
 ) -> str:
-    """Draw the given layer and head (or the mean over those not given) within `width` columns, no newline at the end.
+    """Draw a layer and head (or the mean over those not given) within `width` columns, without a final newline.
 
-    `color` uses the 256-colour palette, which all terminals in use have; without it there are five shades of grey.
+    `color` uses the 256-colour palette, which all common terminals have; without it there are five shades of grey.
     """
     look = np.nan_to_num(trace.look(layer, head))
     if not look.size:
@@ -48,7 +48,7 @@ def heatmap(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where everything stands."""
+    """The layout."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -63,7 +63,7 @@ class _Grid:
     columns: int
     """Columns in a block."""
     right: int
-    """Cells for the name of the strongest source token; 0 leaves it out."""
+    """Cells for the name of the strongest source token; 0 if it is left out."""
 
     @classmethod
     def fit(cls, trace: AttentionTrace, look: NDArray[np.float32], width: int, color: bool) -> "_Grid":
@@ -85,7 +85,7 @@ class _Grid:
         return cls(source, target, faint, look, width, color, left, cell, -(-count // blocks), right)
 
     def block(self, start: int) -> list[str]:
-        """Draw the columns from `start` on: a title where there are several blocks, labels, rows."""
+        """Draw the columns from `start` on: a title if there are several blocks, labels, rows."""
         stop = min(start + self.columns, len(self.source))
         lines = self.header(start, stop)
         if self.columns < len(self.source):
@@ -98,7 +98,7 @@ class _Grid:
         for is_empty, rows in groupby(range(len(self.target)), key=lambda row: bool(empty[row])):
             run = list(rows)
             if is_empty and len(run) >= _FOLD:
-                fold = f"{'⋮':>{self.left - 1}} {len(run)} rows look elsewhere"
+                fold = f"{'⋮':>{self.left - 1}} {len(run)} rows attend elsewhere"
                 lines.append(self.dim(shorten(fold, self.width)))
             else:
                 lines += [self.row(row, levels[row], int(strongest[row]) - start) for row in run]
@@ -115,12 +115,12 @@ class _Grid:
         return line.rstrip()
 
     def header(self, start: int, stop: int) -> list[str]:
-        """Write the column labels in the form that takes fewer lines; stairs may take a few more, being read easily."""
+        """Return the column labels, staggered or vertical; staggered, as more readable, may take a few lines more."""
         stairs, upright = self.stairs(start, stop), self.upright(start, stop)
         return stairs if stairs and len(stairs) <= len(upright) + 3 else upright
 
     def stairs(self, start: int, stop: int) -> list[str]:
-        """Write each label from its column to the right, above the labels that it would run into."""
+        """Write each label from its column to the right, above labels that it would overlap."""
         labels = [shorten(label, self.width // 4) for label in self.source[start:stop]]
         places = [self.left + i * self.cell + (self.cell - 1) // 2 for i in range(len(labels))]
         ends = [place + cells(label) for place, label in zip(places, labels, strict=True)]
@@ -141,7 +141,7 @@ class _Grid:
         return lines
 
     def upright(self, start: int, stop: int) -> list[str]:
-        """Write each label downward, a letter below the other."""
+        """Write each label vertically."""
         labels = [shorten(label, _UPRIGHT) for label in self.source[start:stop]]
         parts = [letters(label) for label in labels]
         tallest = max(map(len, parts))
@@ -156,7 +156,7 @@ class _Grid:
         return lines
 
     def line(self, pieces: _Pieces) -> str:
-        """Set texts at their places, from left to right."""
+        """Place texts at their columns, from left to right."""
         text, at = "", 0
         for place, piece, faint in pieces:
             text += " " * (place - at) + (self.dim(isolate(piece)) if faint else isolate(piece))
@@ -171,15 +171,15 @@ class _Grid:
         return "".join(f"\x1b[48;5;{colour_scale.RAMP[level]}m{run}" for level, run in runs) + _RESET
 
     def name(self, label: str) -> str:
-        """Write a token: special ones dimmed."""
+        """Write a token, dimmed if special."""
         return self.dim(isolate(label)) if label in self.faint else isolate(label)
 
     def dim(self, text: str) -> str:
-        """Set back what is not the text itself."""
+        """Dim secondary text."""
         return f"{_DIM}{text}{_RESET}" if self.color else text
 
     def legend(self, trace: AttentionTrace, layer: int | None, head: int | None) -> str:
-        """Say what the shades mean, what was averaged, and the score."""
+        """Write the colour scale, what was averaged, and the score."""
         count = len(colour_scale.RAMP if self.color else colour_scale.SHADES)
         bar = replace(self, cell=1).shade(np.arange(count))
         text = " " + " · ".join(filter(None, [f"{colour_scale.top(self.look):.1f}", trace.caption(layer, head)]))

@@ -1,4 +1,4 @@
-"""Attention over an image: a trace whose source is the cells of a grid laid over the image, or boxes in it."""
+"""Attention over an image: a trace whose source is the cells of a grid, or boxes, in the image."""
 
 import base64
 import binascii
@@ -24,21 +24,21 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class ImageTrace:
-    """An `AttentionTrace` and the image that it is of: its target are the words, its source the regions of the image.
+    """An `AttentionTrace` with its image: the target is words, the source regions of the image.
 
     The words may be a caption, one answer, or the names of classes. Regions are the cells of a grid over the whole
-    image, row by row (`grid` has rows and columns), or boxes in it (`boxes` has one row for each). Every layer and
-    head is kept; what is shown is one of them or the mean, as of any trace.
+    image, row by row (`grid` has rows and columns), or boxes in it (`boxes` has one row for each). All layers and heads
+    are kept, and displayed one at a time or as a mean, like any trace.
     """
 
     trace: AttentionTrace
     image: NDArray[np.uint8]
-    """Height × width × 3, or × 1 for grey: any size, of which the regions are parts."""
+    """Height × width × 3, or × 1 for grey, of any size."""
     grid: tuple[int, int] | None = None
     boxes: NDArray[np.float32] | None = None
     """Regions × 4: left, top, right, bottom, in pixels of the image."""
     outlines: tuple[tuple[Box, ...], ...] = ()
-    """For each word, boxes to be outlined, such as where that which it speaks of really is; or none at all."""
+    """Boxes to outline for each word, such as those of the object that it names; empty for none."""
 
     def __post_init__(self) -> None:
         pixels_of(self.image)
@@ -49,9 +49,9 @@ class ImageTrace:
             )
         if self.grid is not None and (min(self.grid) < 1 or self.grid[0] * self.grid[1] != count):
             rows, columns = self.grid
-            raise DisplayError(f"A grid of {rows} × {columns} cells cannot be looked at with {count} weights a word.")
+            raise DisplayError(f"A grid of {rows} × {columns} cells does not match {count} weights per word.")
         if self.boxes is not None and self.boxes.shape != (count, 4):
-            raise DisplayError(f"{count} weights a word need boxes of shape ({count}, 4), got {self.boxes.shape}.")
+            raise DisplayError(f"{count} weights per word need boxes of shape ({count}, 4), got {self.boxes.shape}.")
         if len(self.outlines) not in (0, len(self.words)):
             raise DisplayError(
                 f"Outlines must be given for each word ({len(self.words)}) or for none, got {len(self.outlines)}."
@@ -67,15 +67,15 @@ class ImageTrace:
         boxes: NDArray[Any] | None = None,
         outlines: Sequence[Sequence[Box]] = (),
     ) -> "ImageTrace":
-        """Make one of plain arrays.
+        """Build one from plain arrays.
 
-        Weights over a grid are words × rows × columns, and may have heads and layers before (layers × heads × words ×
-        rows × columns). Weights over boxes have one axis of regions instead of rows and columns.
+        Weights over a grid are words × rows × columns, optionally with leading axes for layers and heads (layers ×
+        heads × words × rows × columns). Weights over boxes have one axis of regions instead of rows and columns.
         """
         own = 3 if boxes is None else 2
         if weights.ndim < own or weights.ndim > own + 2:
             kind = "words × rows × columns" if boxes is None else "words × boxes"
-            raise DisplayError(f"Weights must be {kind}, with layers and heads before if any, got {weights.shape}.")
+            raise DisplayError(f"Weights must be {kind}, optionally after layers and heads, got {weights.shape}.")
         grid = (weights.shape[-2], weights.shape[-1]) if boxes is None else None
         flat = weights.reshape(*weights.shape[:-2], -1) if grid else weights
         flat = flat.reshape(*(1,) * (4 - flat.ndim), *flat.shape).astype(np.float32)
@@ -86,39 +86,39 @@ class ImageTrace:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What was written, token by token."""
+        """The output, token by token."""
         return self.trace.target
 
     @property
     def regions(self) -> Regions:
-        """What the weights are of."""
+        """What the weights are over."""
         return Regions(self.grid, self.boxes, self.image.shape[:2])
 
     def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
-        """Return words × regions: the given layer and head, or the mean over those not given."""
+        """Return words × regions: a layer and head, or the mean over those not given."""
         return np.nan_to_num(self.trace.look(layer, head), posinf=0.0, neginf=0.0)
 
     def every_head(self, layer: int | None = None) -> list[tuple[int, int]]:
-        """Return layer and head of each that can be looked at by itself: those of one layer, or all."""
+        """Return (layer, head) pairs, of one layer or all."""
         return self.trace.every_head(layer)
 
     def chosen(self, layer: Choice, head: Choice) -> list[tuple[int | None, int | None]]:
-        """Return layer and head of each look that is asked for; None stands for the mean."""
+        """Return the requested (layer, head) pairs; None stands for the mean."""
         layers, heads = self.trace.weights.shape[:2]
-        self.look(None if layer == "all" else layer, None if head == "all" else head)  # they are there
+        self.look(None if layer == "all" else layer, None if head == "all" else head)  # raises if they do not exist
         downs = [*range(layers)] if layer == "all" else [layer if layer is None else layer % layers]
         acrosses = [*range(heads)] if head == "all" else [head if head is None else head % heads]
         return [(down, across) for down in downs for across in acrosses]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
-        """Say what `look` of the same arguments shows: `8 × 8 cells, 0.016 each if even · mean of 4 heads`."""
+        """Describe the result of `look`: `8 × 8 cells, 0.016 each if uniform · mean of 4 heads`."""
         count = len(self.trace.source)
         what = f"{self.grid[0]} × {self.grid[1]} cells" if self.grid else f"{count} boxes"
-        even = f"{what}, {1 / count:.2g} each if even" if count > 1 else what
+        even = f"{what}, {1 / count:.2g} each if uniform" if count > 1 else what
         return " · ".join(filter(None, [even, self.trace.caption(layer, head)]))
 
     def shown(self) -> list[int]:
-        """Return the places of the words that are shown: marks of the model are not, unless there is nothing else."""
+        """Return the positions of the words to show: not special tokens, unless there is nothing else."""
         text = [place for place, word in enumerate(self.words) if word not in self.trace.special]
         return text or [*range(len(self.words))]
 
@@ -146,11 +146,11 @@ class ImageTrace:
         each: bool = False,
         quiet: bool = False,
     ) -> list[str]:
-        """Write a strip (.png, .svg, .pdf), a page (.html) or the record itself (.json), whole or not at all.
+        """Write a strip (.png, .svg, .pdf), a page (.html) or the trace itself (.json), atomically.
 
         A strip shows one layer and head, the mean (not given) or rows for each ("all"); a page opens with one or the
-        mean, and can switch. `each` gives each word a
-        scale of its own, up to its strongest weight. Returns what the user should know, as of any trace.
+        mean, and can switch. `each` gives each word a scale of its own, up to its largest weight. Returns notes for the
+        user, as `AttentionTrace.save` does.
         """
         path = Path(path)
         suffix = check_suffix(path, FORMS)
@@ -178,7 +178,7 @@ class ImageTrace:
         return read_record(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists and strings, the image as PNG in base 64; `from_json` gives it back."""
+        """Return plain lists and strings, the image as PNG in base 64; `from_json` reads it."""
         return {
             "format": FORMAT,
             "image": base64.b64encode(png(self.image)).decode(),
@@ -190,7 +190,7 @@ class ImageTrace:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "ImageTrace":
-        """Read what `to_json` wrote."""
+        """Read the result of `to_json`."""
         if (found := record.get("format")) != FORMAT:
             raise DisplayError(f"Not attention over an image: 'format' is {found!r}, expected {FORMAT!r}.")
         try:
@@ -206,7 +206,7 @@ class ImageTrace:
 
 
 def cell_names(grid: tuple[int, int]) -> tuple[str, ...]:
-    """Name the cells of a grid, row by row, counted from 1: what a trace has as its source."""
+    """Name the cells of a grid, row by row, counted from 1, as the source tokens of a trace."""
     return tuple(_names(*grid))
 
 

@@ -1,4 +1,4 @@
-"""Lines: how a model learned, and how models fare as sentences grow longer."""
+"""Line plots: learning curves, and scores by sentence length."""
 
 import json
 import math
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 Points = list[tuple[float, float]]
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact match in %", "accuracy": "accuracy", "f1": "F1", "ap": "AP"}
-"""What validations may tell beside the loss, and what it is called."""
+"""Validation scores beside the loss, and their names."""
 COLOURS = ("#3a2f8f", "#e07a1f", "#1f9e89", "#c2367a", "#2f80d0", "#7a7a2a")
-"""One for each line, in turn: apart in hue and in lightness, so that the colour-blind can tell them."""
+"""Colours of consecutive lines, distinct in hue and in lightness for the colour-blind."""
 _MARKS = "osD^vP"
 _STYLES = ("-", "--", ":")
 _MARKED = 40
-"""A line of more points has no marks: they would hide it."""
+"""Lines with this many points or more have no markers, which would hide them."""
 _LEGEND_INSIDE = 3
-"""A longer legend stands beside the picture, where it covers no line."""
+"""Legends with more entries are placed beside the plot."""
 
 
 def learning_curves(runs: Mapping[str, Sequence[Path]], out: Path) -> list[str]:
-    """Draw validation scores and loss of several models against steps, each from the `metrics.jsonl` of its runs.
+    """Draw validation scores and loss of several models against steps, from the `metrics.jsonl` of each run.
 
-    Runs of one model (other seeds) have its colour and mark. Training loss is drawn where no model was validated.
-    Returns notes for the user.
+    Runs of one model (with other seeds) share a colour and marker. Training loss is drawn only if no model was
+    validated. Returns notes for the user.
     """
     records = {name: [read_metrics(path) for path in paths] for name, paths in runs.items()}
     found = {
@@ -77,7 +77,7 @@ def by_length(
 ) -> list[str]:
     """Draw a line for each model over bins of length, such as `{"with attention": [("1–10", 98.2), …]}`.
 
-    Bins stand in the order of their first appearance; a model may lack some. Returns notes for the user.
+    Bins are in the order of first appearance; a model may lack some. Returns notes for the user.
     """
     bins = list(dict.fromkeys(name for points in series.values() for name, _ in points))
     if not bins:
@@ -98,7 +98,7 @@ def by_length(
 
 
 def read_metrics(path: Path) -> list[dict[str, object]]:
-    """Read the records; a last line that a kill cut short is left out, any other bad line is an error."""
+    """Read the records. A last line cut short by a kill is skipped; any other bad line is an error."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
@@ -117,13 +117,13 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
 
 
 def deciding_scores(records: Iterable[Mapping[str, object]]) -> dict[str, str]:
-    """Return the scores to draw: those that decide which model is best, or all where none does (by the loss)."""
+    """Return the scores to draw: those that decide the best model, or all if the loss decides."""
     decide = {record["metric"] for record in records if record.get("metric") in record}
     return {key: label for key, label in SCORES.items() if key in decide or not decide}
 
 
 def points_of(records: Sequence[Mapping[str, object]], key: str) -> Points:
-    """Pick `(step, value)` where a record has both as numbers; a resumed run that repeats a step overwrites it."""
+    """Return `(step, value)` where a record has both as numbers; of a step that a resumed run repeats, the last."""
     found = {
         float(step): float(value)
         for step, value in ((record.get("step"), record.get(key)) for record in records)
@@ -137,7 +137,7 @@ def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool =
         axes.plot(
             *zip(*points, strict=True),
             color=COLOURS[colour % len(COLOURS)],
-            # From the seventh on colours come again, with other marks and strokes.
+            # From the seventh line on colours repeat, with other markers and dashes.
             marker=_MARKS[(colour + colour // len(COLOURS)) % len(_MARKS)] if marks else "",
             linestyle=_STYLES[colour // len(COLOURS) % len(_STYLES)],
             markersize=4.5,
@@ -147,12 +147,12 @@ def _line(axes: "Axes", points: Points, colour: int, name: str, *, marks: bool =
 
 
 def _shown(text: str) -> str:
-    """Make a name or title visible, with its spaces: a file's name may hold what no picture can."""
+    """Make a name or title printable: a file name may contain control characters."""
     return " ".join(map(visible, text.split()))
 
 
 def _dress(axes: "Axes", ylabel: str, *, legend: bool = True) -> None:
-    """Give all lines the same quiet frame, and a legend where there is a choice."""
+    """Style the axes, with a legend if there are several lines."""
     axes.set_ylabel(ylabel)
     axes.grid(axis="y", color=LINES, linewidth=0.6)
     axes.set_axisbelow(True)

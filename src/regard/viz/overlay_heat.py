@@ -1,8 +1,8 @@
-"""From weights of regions to pixels: how heat is laid over an image. Strips, pages and terminals all do it this way.
+"""From weights of regions to pixels: how heat maps are laid over images, for strips, pages and terminals alike.
 
-Over a grid the heat runs smoothly from cell to cell, has exactly a cell's weight in its middle, and is never beyond
-the weights around it. Over boxes a pixel has the weight of the strongest box that it is in. Where nothing is looked at,
-the image is dimmed and loses its colours, so that they are not taken for heat; where the model looks, it keeps them.
+Over a grid the heat is interpolated smoothly: it equals a cell's weight at the cell's centre, and never exceeds the
+weights around it. Over boxes a pixel has the weight of the strongest box that contains it. Where weights are low the
+image is dimmed and desaturated, so that its colours are not taken for heat; where they are high it keeps its colours.
 """
 
 import math
@@ -15,30 +15,30 @@ from regard.errors import DisplayError
 from regard.viz import colour_scale
 
 OPACITY = 0.65
-"""How much of the image the strongest heat covers, unless told otherwise."""
+"""Default opacity of the strongest heat."""
 FAINTEST = 0.4
-"""The part of the opacity that is left where there is no heat."""
+"""Opacity of zero heat, as a share of the opacity."""
 GREYED = 0.9
-"""The part of its colours that the image loses where there is no heat."""
+"""Desaturation of the image at zero heat."""
 LUMA = (0.2126, 0.7152, 0.0722)
-"""How much red, green and blue add to a grey."""
+"""Luminance of red, green and blue."""
 
 STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0)
-"""First digits of the weights at which a scale may end."""
+"""Values, times a power of ten, at which a scale may end."""
 
 _Numbers = NDArray[np.float32]
 _Bytes = NDArray[np.uint8]
 
 
 class Regions(NamedTuple):
-    """What weights are of: the cells of a grid, or boxes in pixels of an image of a size (height, width)."""
+    """What weights are over: the cells of a grid, or boxes in pixels of an image of a size (height, width)."""
 
     grid: tuple[int, int] | None
     boxes: _Numbers | None
     size: tuple[int, ...]
 
     def field(self, weights: _Numbers, height: int, width: int) -> _Numbers:
-        """Spread one word's weights over the pixels of a picture of the image, of whatever size."""
+        """Spread one word's weights over the pixels of a rendering of the image at any size."""
         if self.grid is not None:
             down, across = _blend(self.grid[0], height), _blend(self.grid[1], width)
             return np.asarray(down @ weights.reshape(self.grid) @ across.T, dtype=np.float32)
@@ -50,7 +50,7 @@ class Regions(NamedTuple):
         return spread
 
     def within(self, box: _Numbers, height: int, width: int) -> tuple[slice, slice]:
-        """Return the rows and columns of a box in a picture of the image; at least one of each."""
+        """Return the rows and columns of a box in a rendering of the image; at least one of each."""
         left, top, right, bottom = (float(value) for value in box)
         spans = []
         for low, high, of, count in ((top, bottom, self.size[0], height), (left, right, self.size[1], width)):
@@ -59,7 +59,7 @@ class Regions(NamedTuple):
         return spans[0], spans[1]
 
     def place(self, region: int) -> tuple[float, float, float, float]:
-        """Return where a region is, in parts of the image: left, top, right, bottom."""
+        """Return a region's position as fractions of the image: left, top, right, bottom."""
         if self.grid is None:
             assert self.boxes is not None
             height, width = self.size[:2]
@@ -72,8 +72,8 @@ class Regions(NamedTuple):
 def top(looks: _Numbers) -> float:
     """Return the weight from which on a word gets the strongest colour, for words × regions.
 
-    It is the median of the words' largest weights, rounded up: one word that looks at a single cell does not make all
-    others invisible, as it would if colours ended at the largest of all.
+    It is the median of the words' largest weights, rounded up: with the maximum, one word with all its weight on a
+    single cell would make all others invisible.
     """
     largest = looks.max(axis=1, initial=0.0)
     middle = float(np.median(largest[largest > 0])) if (largest > 0).any() else 1.0
@@ -82,7 +82,7 @@ def top(looks: _Numbers) -> float:
 
 
 def pixels_of(image: NDArray[Any]) -> _Bytes:
-    """Return an image as height × width × 3; refuse what is none."""
+    """Return an image as height × width × 3; refuse anything else."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (1, 3) or not image.size:
         raise DisplayError(
             f"An image must be bytes (uint8), height × width × 3 (or 1), got {image.dtype} of shape {image.shape}."
@@ -91,7 +91,7 @@ def pixels_of(image: NDArray[Any]) -> _Bytes:
 
 
 def fitted(image: _Bytes, longest: int) -> _Bytes:
-    """Bring an image near a size without changing its shape: averaged where it shrinks, whole pixels where it grows."""
+    """Resize an image to about a size, keeping its proportions: averaged to shrink, by whole multiples to grow."""
     image = pixels_of(image)
     height, width = image.shape[:2]
     if (times := longest // max(height, width)) >= 1:
@@ -101,7 +101,7 @@ def fitted(image: _Bytes, longest: int) -> _Bytes:
 
 
 def shrunk(image: _Bytes, height: int, width: int) -> _Bytes:
-    """Bring an image to exactly a size; each new pixel is the mean of what it covers."""
+    """Shrink an image to exactly a size; each new pixel is the mean of those it covers."""
     down, across = _cover(image.shape[0], height), _cover(image.shape[1], width)
     mean = np.einsum("hH,HWc,wW->hwc", down, image.astype(np.float32), across, optimize=True)
     return np.asarray(mean + 0.5, dtype=np.uint8)
@@ -117,20 +117,20 @@ def overlaid(image: _Bytes, shares: _Numbers, opacity: float = OPACITY) -> _Byte
 
 
 def heat_colours(opacity: float = OPACITY) -> _Numbers:
-    """Return 256 colours from nothing to the strongest: red, green, blue up to 255, and how much they cover up to 1."""
+    """Return 256 colours from zero to the strongest: red, green, blue up to 255, and opacity up to 1."""
     shares = np.linspace(0, 1, 256)
     cover = opacity * (FAINTEST + (1 - FAINTEST) * shares)
     return np.asarray(np.column_stack([colour_scale.heat(256) * 255, cover]), dtype=np.float32)
 
 
 def key_colours(image: _Bytes, count: int = 256) -> _Bytes:
-    """Return the scale as it looks over this image: over a grey as light as the image is in the mean."""
+    """Return the colour scale as drawn over this image: over a grey of the image's mean brightness."""
     mean = np.full((1, count, 3), float(pixels_of(image).mean()), np.float32).astype(np.uint8)
     return overlaid(mean, np.linspace(0, 1, count, dtype=np.float32)[None])
 
 
 def _blend(cells: int, pixels: int) -> _Numbers:
-    """Return pixels × cells: the part of each cell in each pixel, smooth and even around the middle of a cell."""
+    """Return pixels × cells: the interpolation weight of each cell for each pixel."""
     at = (np.arange(pixels) + 0.5) / pixels * cells - 0.5
     below = np.floor(at)
     share = at - below
@@ -142,7 +142,7 @@ def _blend(cells: int, pixels: int) -> _Numbers:
 
 
 def _cover(old: int, new: int) -> _Numbers:
-    """Return new × old: which part of each new pixel lies in each old one."""
+    """Return new × old: the fraction of each new pixel that lies in each old one."""
     edges = np.arange(new + 1) * (old / new)
     low, high = edges[:-1, None], edges[1:, None]
     place = np.arange(old)[None]

@@ -1,7 +1,7 @@
-// Heat over an image, word by word. The painting is that of overlay_heat.py: smooth between the middles of cells, the
-// strongest box where there are boxes, colours in even steps of lightness.
+// Heat maps over an image, word by word. Drawn as in overlay_heat.py: interpolated between the centres of cells, or the
+// strongest box that contains a pixel, with colours in even steps of lightness.
 kinds.overlay = {
-  nothing: "The image alone",
+  nothing: "Image only",
 
   ready: (root) => root.querySelector("img").decode(),
 
@@ -63,7 +63,7 @@ kinds.overlay = {
 
 // ------------------------------------------------------------------------------------------------------------ places
 
-function placeOf(s, region) {  // left, top, right, bottom, as parts of the image
+function placeOf(s, region) {  // left, top, right, bottom, as fractions of the image
   if (!s.data.grid) return s.data.places[region];
   const [rows, columns] = s.data.grid, row = Math.floor(region / columns), column = region % columns;
   return [column / columns, row / rows, (column + 1) / columns, (row + 1) / rows];
@@ -74,7 +74,7 @@ function regionAt(s, x, y) {
     const [left, up, right, low] = placeOf(s, region);
     return left <= x && x < right && up <= y && y < low;
   });
-  // Of boxes that overlap the smallest is meant: the others can be pointed at elsewhere.
+  // Of overlapping boxes choose the smallest: the others can be reached elsewhere.
   const size = (region) => {
     const [left, up, right, low] = placeOf(s, region);
     return (right - left) * (low - up);
@@ -82,7 +82,7 @@ function regionAt(s, x, y) {
   return inside.length ? inside.reduce((a, b) => (size(b) < size(a) ? b : a)) : -1;
 }
 
-function where(s, region) {  // in words, for those who cannot see it
+function where(s, region) {  // in words, for screen readers
   const [left, up, right, low] = placeOf(s, region), x = (left + right) / 2, y = (up + low) / 2;
   const tall = y < 1 / 3 ? "upper" : y > 2 / 3 ? "lower" : "", wide = x < 1 / 3 ? "left" : x > 2 / 3 ? "right" : "";
   return tall && wide ? `${tall} ${wide}` : tall ? `${tall} middle` : wide ? `middle ${wide}` : "middle";
@@ -99,7 +99,7 @@ function box(marks, [left, up, right, low], kind) {
 
 // ---------------------------------------------------------------------------------------------------------- painting
 
-function blend(cells, pixels) {  // for each pixel the cell before, the one after, and the part of the latter
+function blend(cells, pixels) {  // for each pixel: the cells before and after it, and the share of the latter
   return Array.from({length: pixels}, (_, pixel) => {
     const at = (pixel + 0.5) / pixels * cells - 0.5, below = Math.floor(at), share = at - below;
     const within = (cell) => Math.min(Math.max(cell, 0), cells - 1);
@@ -111,7 +111,7 @@ function spread(s, row) {
   const {width, height} = s.heat, field = new Float32Array(width * height);
   if (s.data.grid) {
     const [rows, columns] = s.data.grid, lines = new Float32Array(rows * width);
-    for (let r = 0; r < rows; r++) for (let x = 0; x < width; x++) {  // across first, then down
+    for (let r = 0; r < rows; r++) for (let x = 0; x < width; x++) {  // rows first, then columns
       const [left, right, share] = s.across[x];
       lines[r * width + x] = row[r * columns + left] * (1 - share) + row[r * columns + right] * share;
     }
@@ -136,7 +136,7 @@ function spread(s, row) {
 
 const opacityOf = (s) => Number(s.find(".opacity").value) / 100;
 
-function covers(s) {  // how much of the image each of the 256 colours hides
+function covers(s) {  // opacity of each of the 256 colours
   const most = opacityOf(s);
   return Float32Array.from({length: 256}, (_, i) => most * (s.data.faintest + (1 - s.data.faintest) * i / 255));
 }
@@ -158,7 +158,7 @@ function paintHeat(s, row, highest) {
   s.paper.putImageData(picture, 0, 0);
 }
 
-function moveHeat(s) {  // from what is painted to what is to be, at once where motion is not wanted
+function moveHeat(s) {  // animates to the new heat map; jumps there with prefers-reduced-motion
   cancelAnimationFrame(s.moving);
   const alone = s.current < 0;
   s.heat.style.visibility = !alone && opacityOf(s) > 0 ? "visible" : "hidden";

@@ -1,6 +1,6 @@
-"""Attention over an image as one web page that needs nothing beside it: step through the words and see where it looked.
+"""Attention over an image as a self-contained web page, in which one steps through the words.
 
-`overlay_page.js` paints the heat as `regard.viz.overlay_heat` does, from the same weights, colours and numbers.
+`overlay_page.js` draws the heat as `regard.viz.overlay_heat` does, with the same weights, colours and constants.
 """
 
 import base64
@@ -16,13 +16,13 @@ from regard.viz.token_labels import friendly
 from regard.viz.word_stepper import CONTROLS, buttons, choice, data_of, direction, for_script, labels_of, page
 
 LONGEST = 800
-"""Pixels of the longer side that a page keeps of an image."""
+"""Maximum size of the image in a page, in pixels of the longer side."""
 
 
 def image_page(
     trace: ImageTrace, *, layer: int | None = None, head: int | None = None, title: str = "", each: bool = False
 ) -> str:
-    """Write the page, opened at a layer and head or at their mean, with a scale for all words or one for each."""
+    """Return the page, opened at a layer and head or at their mean, with one scale or one per word."""
     labels = friendly(trace.words, trace.trace.special)
     name = " ".join(labels[place] for place in trace.shown())
     return page(image_part(trace, layer=layer, head=head, each=each), "overlay_page", name, title)
@@ -36,9 +36,9 @@ def image_part(
     each: bool = False,
     phrases: bool = False,
 ) -> str:
-    """Write the part of a page that shows one trace; the page's script makes it move.
+    """Return the part of a page that shows one trace; the page's script makes it interactive.
 
-    With `phrases`, what is written are not tokens but phrases, such as names of classes, whose spaces are spaces.
+    With `phrases`, the target is phrases, such as names of classes, rather than tokens: their spaces are kept.
     """
     if not trace.look(layer, head).size:
         raise DisplayError(f"There is nothing to draw: the trace has {len(trace.words)} words.")
@@ -94,15 +94,15 @@ src="data:image/png;base64,{picture}">
 <canvas class="heat" aria-hidden="true"></canvas>
 <svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg>
 </div>
-<figcaption class="words" dir="{direction}" role="group" aria-label="Words: choose one to see where the model looked">
+<figcaption class="words" dir="{direction}" role="group" aria-label="Words: choose one to see its attention">
 {words}
 </figcaption>
 </figure>
 <p class="told" role="status" aria-live="polite"></p>
 <noscript><p>Without scripts only the image and the words are shown.</p></noscript>
 {controls}
-<p class="help"><kbd>←</kbd> <kbd>→</kbd> the words · <kbd>Esc</kbd> the image alone ·
-point at the image: which words look there</p>
+<p class="help"><kbd>←</kbd> <kbd>→</kbd> step through the words · <kbd>Esc</kbd> image only ·
+point at the image to see which words attend there</p>
 <script type="application/json">{data}</script>
 </section>"""
 

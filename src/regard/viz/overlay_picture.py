@@ -1,4 +1,4 @@
-"""Attention over an image as a strip: the image as it is, then once for each word, warm where the model looked."""
+"""Attention over an image as a strip: the image, then for each word the image with its heat map."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDEST = 9.6
-"""How wide a strip becomes before it is set in rows, in inches."""
+"""Width in inches at which a strip breaks into rows."""
 _GAP, _ROW, _LEAST = 0.14, 0.46, 0.9
-"""Between panels, below them for the captions, and the least room a caption gets across."""
+"""Gap between panels, height of captions below them, and minimum width of a caption, in inches."""
 _POINTS, _SMALLEST, _NOTE = 10.5, 7.5, 7.0
 _LETTER = 0.62
-"""How wide a letter is, as a part of its height."""
+"""Width of a letter relative to its height."""
 
 
 class HeatMap(NamedTuple):
-    """What speaks for a class, over the cells of a grid, by whatever method: to be drawn beside others."""
+    """Evidence for a class over the cells of a grid, by whatever method, to be drawn beside others."""
 
     name: str
     cells: NDArray[np.float32]
-    """Rows × columns, any numbers from 0 on; the largest gets the strongest colour."""
+    """Rows × columns, non-negative; the largest gets the strongest colour."""
     note: str = ""
 
 
@@ -40,11 +40,11 @@ class _Panel(NamedTuple):
     name: str
     note: str
     shares: NDArray[np.float32] | None
-    """Height × width, parts of the strongest colour; None for the image as it is."""
+    """Height × width, shares of the strongest colour; None for the plain image."""
     outlines: tuple[Box, ...] = ()
-    """In parts of the image: dashed."""
+    """Dashed outlines, in fractions of the image."""
     strongest: Box | None = None
-    """The box that was looked at most, in parts of the image."""
+    """The box with the largest weight, in fractions of the image."""
 
 
 class _Key(NamedTuple):
@@ -62,10 +62,10 @@ def save_strip(
     title: str = "",
     each: bool = False,
 ) -> list[str]:
-    """Draw the image, and for each word what one layer and head, or the mean, looked at; .png, .svg or .pdf.
+    """Draw the image, and for each word the weights of one layer and head, or the mean; .png, .svg or .pdf.
 
-    With "all", every layer or head has rows of its own. All words share one scale; with `each`, every word has its
-    own. Returns notes for the user.
+    With "all", every layer or head has its own rows. All words share one scale; with `each`, every word has its own.
+    Returns notes for the user.
     """
     chosen = trace.shown()
     if not trace.look().size:
@@ -90,7 +90,7 @@ def save_strip(
 def _panels(
     trace: ImageTrace, look: NDArray[np.float32], image: NDArray[np.uint8], strongest: float | None
 ) -> list[_Panel]:
-    """Make a panel of each word that is shown, on the given scale or on its own."""
+    """Return a panel for each shown word, on the given scale or on its own."""
     labels = friendly(trace.words, trace.trace.special)
     height, width = trace.image.shape[:2]
     panels = []
@@ -115,9 +115,9 @@ def _plain(image: NDArray[np.uint8], name: str = "") -> _Panel:
 
 
 def save_maps(image: NDArray[np.uint8], maps: Sequence[HeatMap], path: Path, *, title: str = "") -> list[str]:
-    """Draw the image, and beside it each map over it, such as Grad-CAM of several classes and attention rollout.
+    """Draw the image, and beside it each map over it, such as Grad-CAM for several classes and attention rollout.
 
-    Such maps are no distributions, and differ in size from method to method: each has a scale of its own.
+    Such maps are not distributions, and methods differ in scale: each map has its own.
     """
     if not maps:
         raise DisplayError("There is nothing to draw: no heat map was given.")
@@ -138,13 +138,13 @@ def _number(weight: float) -> str:
 
 
 def _sum(weights: NDArray[np.float32]) -> list[str]:
-    """Say what the weights add up to where that is not one: the rest was looked at elsewhere."""
+    """Return the sum of the weights if it is not one: other cells or tokens have the rest."""
     total = float(weights.sum())
     return [] if abs(total - 1) < 0.005 else [f"sum {total:.2f}"]
 
 
 class _Size(NamedTuple):
-    """Inches of a picture within a panel, and its pixels."""
+    """Size of a picture within a panel, in inches and in pixels."""
 
     width: float
     height: float
@@ -161,21 +161,21 @@ class _Size(NamedTuple):
 class _Sheet(NamedTuple):
     image: NDArray[np.uint8]
     runs: list[list[_Panel]]
-    """Each begins a row, and is set in several where it is long."""
+    """Each starts a new row, and wraps if it is long."""
     size: _Size
     key: _Key
     title: str
 
     @property
     def room(self) -> float:
-        """How wide a panel is with its caption."""
+        """Width of a panel with its caption."""
         return max(self.size.width, _LEAST)
 
     def placed(self) -> tuple[float, float, list[tuple[_Panel, float, float]]]:
-        """Return how wide and tall it all is, and each panel with the left and upper edge of its picture."""
+        """Return the total width and height, and each panel with the left and upper edge of its picture."""
         longest = max(map(len, self.runs))
         fit = min(longest, max(1, int((WIDEST + _GAP) / (self.room + _GAP))))
-        across = -(-longest // -(-longest // fit))  # rows of like length
+        across = -(-longest // -(-longest // fit))  # rows of equal length
         rows = [run[start : start + across] for run in self.runs for start in range(0, len(run), across)]
         wide, tall = across * (self.room + _GAP) - _GAP, len(rows) * (self.size.height + _ROW)
         indent = (self.room - self.size.width) / 2
@@ -209,14 +209,14 @@ class _Sheet(NamedTuple):
 
         marked = [(box, "--") for box in panel.outlines] + [(box, "-") for box in [panel.strongest] if box]
         for (left, up, right, low), style in marked:
-            for colour, line in (("#000000", 2.0), ("#ffffff", 1.0)):  # seen on any ground
+            for colour, line in (("#000000", 2.0), ("#ffffff", 1.0)):  # visible on any background
                 dashes = style if colour == "#ffffff" else "-"
                 axes.add_patch(
                     Rectangle((left, up), right - left, low - up, fill=False, color=colour, lw=line, ls=dashes)
                 )
 
     def _caption(self, figure: "Figure", panel: _Panel, x: float, y: float, tall: float) -> None:
-        """Write the word, smaller or shortened where it has to be, and what is known of it below."""
+        """Write the word, smaller or shortened if necessary, and its note below."""
         fit = self.room * 72 / _LETTER
         points = min(_POINTS, max(_SMALLEST, fit / max(cells(panel.name), 1)))
         name = shorten(panel.name, int(fit / points))
@@ -226,7 +226,7 @@ class _Sheet(NamedTuple):
         figure.text(x, under, note, size=_NOTE, color=FAINT, ha="center", va="top", parse_math=False)
 
     def _scale(self, figure: "Figure", wide: float, tall: float) -> None:
-        """Draw the scale of colours, as they look over this image, and say what they mean."""
+        """Draw the colour scale as it looks over this image, and what it means."""
         length, high, below = min(1.6, wide * 0.5), 0.11, 0.22
         start = 0.12
         axes = figure.add_axes((start / wide, -below / tall, length / wide, high / tall))

@@ -1,4 +1,4 @@
-"""Writing what was drawn: by the file's suffix, whole or not at all, and with a word about what went wrong."""
+"""Write figures: the suffix chooses the format, writing is atomic, and errors are clear."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -9,20 +9,20 @@ from regard.errors import DisplayError
 
 
 class DisplayWarning(UserWarning):
-    """A picture was written, but something in it is not as it should be."""
+    """A figure was written, but something in it is not as it should be."""
 
 
 def check_suffix(path: Path, allowed: Sequence[str]) -> str:
-    """Return the suffix in lower case if it is one of those allowed."""
+    """Return the suffix in lower case; raise if it is not allowed."""
     suffix = path.suffix.lower()
     if suffix not in allowed:
         got = f"files of kind {suffix!r}" if suffix else "a file without a suffix"
-        raise DisplayError(f"Cannot save {path}: {got} cannot be written. Allowed are {', '.join(allowed)}.")
+        raise DisplayError(f"Cannot save {path}: {got} cannot be written. Use one of {', '.join(allowed)}.")
     return suffix
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file that a user asked for; the old one stays if the new one cannot be written."""
+    """Write a file; if that fails, the old one stays."""
     if path.is_dir():
         raise DisplayError(f"Cannot write {path}: Is a directory.")
     try:
@@ -32,6 +32,6 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def warn(notes: Iterable[str]) -> None:
-    """Issue notes as Python warnings that point at the caller of the function that drew."""
+    """Issue notes as Python warnings attributed to the caller of the drawing function."""
     for note in notes:
         warnings.warn(note, DisplayWarning, stacklevel=3)

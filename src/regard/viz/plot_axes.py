@@ -1,13 +1,13 @@
-"""Axes of plots that are drawn here, without matplotlib: where values lie, and round numbers beside them."""
+"""Axes of plots drawn without matplotlib: positions of values, and round tick labels."""
 
 import math
 from dataclasses import dataclass
 
 LOG_FROM = 8.0
-"""Positive values that differ by this factor or more get a logarithmic axis, where one was allowed."""
+"""Positive values that differ by this factor or more get a logarithmic axis, if allowed."""
 
 TINY, NARROW = 1e-30, 1e-9
-"""Values that are as good as 0; ranges, as parts of their values, that are as good as none."""
+"""Values treated as 0; ranges, relative to their values, treated as empty."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Axis:
     start: float
     """The pixel of the lowest value."""
     end: float
-    """The pixel of the highest."""
+    """The pixel of the highest value."""
     ticks: tuple[float, ...]
     log: bool = False
 
@@ -30,7 +30,7 @@ class Axis:
 
 
 def fit(low: float, high: float, start: float, end: float, *, count: int = 4, log: bool = False) -> Axis:
-    """Return an axis for values from `low` to `high`, with about so many round numbers, the outer ones around them."""
+    """Return an axis for values from `low` to `high`, with about `count` round ticks that enclose them."""
     if log and low > TINY and high >= LOG_FROM * low:
         ticks = _powers(low, high, count)
         return Axis(ticks[0], ticks[-1], start, end, ticks, log=True)
@@ -45,20 +45,20 @@ def fit(low: float, high: float, start: float, end: float, *, count: int = 4, lo
 
 
 def label(value: float) -> str:
-    """Write a tick's number as short as it can be."""
+    """Format a tick as briefly as possible."""
     if value and abs(value) < 1e-3:
         return f"{value:.1e}".replace(".0e", "e").replace("e-0", "e-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
 
 
 def _round(step: float) -> float:
-    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is no less."""
+    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is no smaller."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(times * power for times in (1, 2, 2.5, 5, 10) if times * power >= step * (1 - 1e-9))
 
 
 def _powers(low: float, high: float, count: int) -> tuple[float, ...]:
-    """Return 1, 2 and 5 times powers of ten around a range, or the powers alone where that would be too many."""
+    """Return 1, 2 and 5 times powers of ten around a range, or fewer of these if there would be too many."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for times in ((1, 2, 5), (1, 3), (1,)):
         every = [time * 10.0**power for power in range(first, last + 1) for time in times]

@@ -1,4 +1,4 @@
-"""Points with names: such as what a model costs against how good it is."""
+"""Scatter plots of named points, such as a model's cost against its score."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 _WIDE = 8.0
-"""Largest over smallest from which an axis is logarithmic."""
+"""Ratio of largest to smallest from which an axis is logarithmic."""
 _NEAR, _FAR = 7.0, 84.0
-"""Points between a dot and its name, at least and at most."""
+"""Minimum and maximum distance of a name from its dot, in points."""
 _SIDES = (
     *((1, 0, "left", "center"), (-1, 0, "right", "center"), (0, 1, "center", "bottom"), (0, -1, "center", "top")),
     *((0.8, 0.8, "left", "bottom"), (0.8, -0.8, "left", "top")),
@@ -31,17 +31,17 @@ class Dot(NamedTuple):
     x: float
     y: float
     spread: float = 0.0
-    """How far `y` may be off, to each side."""
+    """Error of `y`, to each side."""
     colour: int = 0
-    """Which of the colours, so that a model has the same one in every picture."""
+    """Colour index, so that a model has the same colour in every plot."""
 
 
 def scatter(
     panels: Mapping[str, Sequence[Dot]], out: Path, *, ylabel: str = "BLEU", low_is_good: bool = False
 ) -> list[str]:
-    """Draw a panel for each x-axis, by its label, all over the same y-axis; no name covers another or a dot.
+    """Draw a panel for each x-axis, by its label, all with the same y-axis; names overlap neither names nor dots.
 
-    With `low_is_good` the y-axis runs downward, so that better is always higher. Returns notes for the user.
+    With `low_is_good` the y-axis is inverted, so that better is always higher. Returns notes for the user.
     """
     shown = {label: list(dots) for label, dots in panels.items() if dots}
     if not shown:
@@ -75,7 +75,7 @@ def _points(axes: "Axes", label: str, dots: Sequence[Dot]) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie one over the other
+        axes.xaxis.set_minor_formatter(NullFormatter())  # minor labels would overlap
     else:
         axes.set_xlim(0, max(xs) * 1.15 or 1)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if max(xs) > 10 else f"{value:g}")
@@ -90,7 +90,7 @@ def _points(axes: "Axes", label: str, dots: Sequence[Dot]) -> None:
 
 
 def _names(axes: "Axes", dots: Sequence[Dot]) -> None:
-    """Write each name beside its dot: of the places around it, the nearest where nothing else is."""
+    """Write each name beside its dot, at the nearest free place."""
     from matplotlib.transforms import Bbox
 
     figure = axes.get_figure()
@@ -122,14 +122,14 @@ def _names(axes: "Axes", dots: Sequence[Dot]) -> None:
             inverse = axes.transData.inverted()
             ends = [inverse.transform(end) for end in ((x, y), best[1:3])]
             axes.plot(*zip(*ends, strict=True), color=FAINT, linewidth=0.6, zorder=1)
-        # From the picture's dots to the data's own measure, so that it stays in place at any resolution.
+        # From display to data coordinates, so that the name stays in place at any resolution.
         text.set_transform(axes.transData)
         left, low = axes.transData.inverted().transform(best[1:3])
         text.set_position((float(left), float(low)))
 
 
 def _cost(box: "Bbox", taken: Sequence["Bbox"], frame: "Bbox") -> float:
-    """Return how much of a box lies over others or outside the frame, in square dots."""
+    """Return the area of a box that overlaps others or lies outside the frame, in square pixels."""
     over = sum(_area(box, other) for other in taken)
     return over + max(box.width * box.height - _area(box, frame), 0.0) * 2
 

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 3
-"""Models in a row."""
+"""Models per row."""
 _GAP = 0.35
 _LETTER = 0.62
-"""How wide a letter is, as a part of its height."""
+"""Width of a letter relative to its height."""
 _ROOM = 14
-"""Letters of a token that are shown."""
+"""Letters shown of a token."""
 
 
 class Panel(NamedTuple):
-    """One model's look at the sentence."""
+    """One model's attention on the sentence."""
 
     name: str
     trace: AttentionTrace | None
-    """None where there is nothing to see; the panel then says so."""
+    """None if it has no attention; the panel then says so."""
     text: str = ""
-    """What the model wrote, told where there is nothing to see."""
+    """The model's output, shown if there is no attention."""
 
 
 def save_beside(panels: Sequence[Panel], path: Path, *, title: str = "") -> list[str]:
-    """Draw a panel for each model, the mean over layers and heads, all on one scale of colour.
+    """Draw a panel for each model, the mean over layers and heads, all on one colour scale.
 
-    Each has labels of its own: models write different things. Returns notes for the user.
+    Each has its own labels, as outputs differ. Returns notes for the user.
     """
     drawn = [_Drawn.of(panel) for panel in panels]
     if not any(one.look.size for one in drawn):
@@ -70,7 +70,7 @@ def save_beside(panels: Sequence[Panel], path: Path, *, title: str = "") -> list
 
 
 class _Drawn(NamedTuple):
-    """A panel and its measures, in inches: room for the name and the source above, for the target at the left."""
+    """A panel and its layout in inches: space for the name and the source above, for the target on the left."""
 
     panel: Panel
     source: tuple[str, ...]
@@ -113,7 +113,7 @@ class _Drawn(NamedTuple):
 
     @property
     def across(self) -> float:
-        """The whole width, with what the last slanted label adds at the right."""
+        """Total width, with what the last slanted label adds on the right."""
         spill = max(map(cells, self.source), default=0) * self.points * _LETTER / 72 * 0.75
         return max(self.left + self.width + spill, 2.2)
 

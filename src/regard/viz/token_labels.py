@@ -1,9 +1,9 @@
-"""Tokens as people read them, and how wide they are in a terminal.
+"""Tokens as people read them, and their width in a terminal.
 
-SentencePiece writes `▁` where a word starts. Here the mark falls away and its opposite is shown instead: a piece that
-continues a word gets a leading `·`, so `▁walk` `ing` reads `walk` `·ing`. Tokens of other kinds are left as they are.
-What cannot be seen is made visible (a tab as `␉`, white space as `␣`, an empty token as `∅`), and what could move
-the cursor or turn the direction of writing never reaches a terminal or a file.
+SentencePiece writes `▁` where a word starts. Labels drop it and mark the opposite: a piece that continues a word gets a
+leading `·`, so `▁walk` `ing` reads `walk` `·ing`. Tokens of other kinds are unchanged.
+Invisible characters are made visible (a tab as `␉`, white space as `␣`, an empty token as `∅`), and characters that
+could move the cursor or change the writing direction never reach a terminal or a file.
 """
 
 import unicodedata
@@ -19,8 +19,8 @@ _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 
 
 def friendly(tokens: Sequence[str], special: Set[str] = frozenset()) -> tuple[str, ...]:
-    """Return a label for each token; special tokens are never taken for pieces of words."""
-    # A lone ▁ is a space among characters: only longer tokens tell that ▁ marks the start of words here.
+    """Return a label for each token; special tokens never count as pieces of words."""
+    # A lone ▁ is a space in a character vocabulary: only longer tokens show that ▁ marks the start of words.
     marked = any(token.startswith(WORD_START) and len(token) > 1 for token in tokens if token not in special)
     labels = []
     for token in tokens:
@@ -34,10 +34,10 @@ def friendly(tokens: Sequence[str], special: Set[str] = frozenset()) -> tuple[st
 
 
 def visible(text: str) -> str:
-    """Replace what has no shape of its own, or would act on the screen, by something that can be seen."""
+    """Replace characters that are invisible, or would control the terminal, by visible ones."""
     shown = "".join(_visible(char) for char in text)
     if shown and (_cells(shown[0]) == 0 or unicodedata.category(shown[0]) == "Mc"):
-        shown = "◌" + shown  # a mark needs a letter to sit on, or it lands on its neighbour
+        shown = "◌" + shown  # a combining mark would attach to its neighbour
     return shown or "∅"
 
 
@@ -55,12 +55,12 @@ def _visible(char: str) -> str:
 
 
 def for_terminal(label: str) -> str:
-    """Drop joiners, variants and skin tones of emoji: terminals disagree on the width of what they make."""
+    """Drop joiners, variation selectors and skin tones of emoji, on whose width terminals disagree."""
     return "".join(char for char in label if ord(char) not in _VARIATIONS) or "∅"
 
 
 def cells(text: str) -> int:
-    """Count the terminal cells that a text takes: two for wide characters, none for marks."""
+    """Return the number of terminal cells of a text: two for wide characters, none for combining marks."""
     return sum(_cells(char) for char in text)
 
 
@@ -71,7 +71,7 @@ def _cells(char: str) -> int:
 
 
 def letters(text: str) -> list[str]:
-    """Split into what takes cells of its own: a letter with the marks on it."""
+    """Split into letters with their combining marks."""
     parts: list[str] = []
     for char in text:
         if parts and _cells(char) == 0:
@@ -82,7 +82,7 @@ def letters(text: str) -> list[str]:
 
 
 def shorten(text: str, room: int) -> str:
-    """Cut a text to at most `room` cells; what was cut ends in `…`."""
+    """Shorten a text to at most `room` cells, ending in `…` if cut."""
     if cells(text) <= room:
         return text
     kept = ""
@@ -94,7 +94,7 @@ def shorten(text: str, room: int) -> str:
 
 
 def isolate(text: str) -> str:
-    """Keep right-to-left text from reordering what stands beside it, in terminals that reorder."""
+    """Keep right-to-left text from reordering its neighbours, in terminals that reorder."""
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
         return f"{_ISOLATE}{text}{_END_ISOLATE}"
     return text

@@ -1,4 +1,4 @@
-"""The record of one translation: what was read, what was written, and where the model looked at every step."""
+"""The attention trace of one translation: source, target, and the attention weights of every step."""
 
 import json
 import math
@@ -16,40 +16,40 @@ from regard.viz.picture_files import check_suffix, warn, write_output
 FORMAT = "regard-trace-1"
 PICTURES = (".png", ".svg", ".pdf")
 FORMS = (*PICTURES, ".html", ".json")
-"""What can be written: a picture, a page to step through the words, or the record itself."""
+"""Formats: a picture, a page to step through the words, or the trace itself."""
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})
 Choice = int | Literal["all"] | None
-"""Which layer or head to show: one, all beside each other, or the mean."""
+"""Which layer or head to show: one, all side by side, or the mean."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionTrace:
-    """Every picture, page and metric is made from this, never from a model.
+    """The attention weights of one hypothesis. Every picture, page and metric is made from this, never from a model.
 
-    `weights[l, h, t, s]` is the weight on source token s while target token t was written, in layer l, head h. Rows
-    are those of this hypothesis alone (beams are already followed back, padding is gone); a model without attention
-    has no layers, so `weights.shape[0] == 0`. `target` ends with the end token where the model wrote one.
+    `weights[l, h, t, s]` is the weight on source token s when target token t was generated, in layer l, head h. They
+    are those of this hypothesis alone (beams traced back, padding removed). A model without attention has no layers, so
+    `weights.shape[0] == 0`. `target` ends with the end token if the model generated one.
     """
 
     source: tuple[str, ...]
-    """The source tokens as the model read them, specials included (`</s>`)."""
+    """The source tokens as the model read them, special tokens (`</s>`) included."""
     target: tuple[str, ...]
-    """The target tokens as the model wrote them."""
+    """The target tokens as the model generated them."""
     weights: NDArray[np.float32]
     log_probs: tuple[float, ...]
     """Log-probability of each target token."""
     score: float | None
-    """What the search ranked this hypothesis by (after penalties); None where nothing was searched for."""
+    """The score by which the search ranked this hypothesis, after penalties; None without a search."""
     candidates: tuple[tuple[tuple[str, float], ...], ...] = ()
-    """For each step, the most probable tokens and their probabilities, best first; empty if not asked for."""
+    """For each step, the most probable tokens and their probabilities, best first; empty if not requested."""
     source_words: tuple[int, ...] = ()
-    """For each source token, which word (white-space separated, from 0) it is part of; -1 for specials."""
+    """For each source token, the index of its word (separated by white space, from 0); -1 for special tokens."""
     target_words: tuple[int, ...] = ()
     """The same for the target tokens."""
     special: frozenset[str] = SPECIAL
-    """Tokens that are marks of the model, not text."""
+    """Tokens that are not text."""
     posterior: bool = False
-    """Whether weights tell where each target token came from, when it is known, and not where the model looked."""
+    """Whether weights are posterior attention: where each target token came from, given that token."""
 
     def __post_init__(self) -> None:
         rows, columns = len(self.target), len(self.source)
@@ -66,9 +66,9 @@ class AttentionTrace:
                 )
 
     def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
-        """Return one target × source matrix: the given layer and head, or the mean over those not given.
+        """Return one target × source matrix: a layer and head, or the mean over those not given.
 
-        Both count from 0, or with negative numbers from the end: -1 is the last.
+        Both count from 0; negative numbers count from the end.
         """
         if self.weights.shape[0] == 0:
             raise DisplayError("This model has no attention, so there is nothing to show.")
@@ -80,14 +80,14 @@ class AttentionTrace:
         return np.asarray(chosen.mean(axis=(0, 1)), dtype=np.float32)
 
     def every_head(self, layer: int | None = None) -> list[tuple[int, int]]:
-        """Return layer and head of each that can be looked at by itself: those of one layer, or all."""
-        self.look(layer)  # there is something to see
+        """Return (layer, head) pairs, of one layer or all."""
+        self.look(layer)  # raises if there is no attention
         layers, heads = self.weights.shape[:2]
         chosen = range(layers) if layer is None else [layer % layers]
         return [(depth, head) for depth in chosen for head in range(heads)]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
-        """Say what `look` of the same arguments shows, and the score if any: `score -1.23 · mean of 8 heads`."""
+        """Describe the result of `look`, and the score if any: `score -1.23 · mean of 8 heads`."""
         layers, heads = self.weights.shape[:2]
         named = (("layer", layer, layers), ("head", head, heads))
         chosen = [f"{what} {index % count}" for what, index, count in named if index is not None]
@@ -98,13 +98,13 @@ class AttentionTrace:
         ]
         mean = [f"mean of {' × '.join(averaged)}"] if averaged else []
         score = [] if self.score is None else [f"score {self.score:.2f}"]
-        told = ["posterior"] if self.posterior else []
-        return " · ".join([*score, *told, *chosen, *mean])
+        kind = ["posterior"] if self.posterior else []
+        return " · ".join([*score, *kind, *chosen, *mean])
 
     def words(self) -> NDArray[np.float32]:
-        """Merge tokens to words: columns of one source word are added, rows of one target word averaged.
+        """Merge tokens into words: columns of one source word are added, rows of one target word averaged.
 
-        Specials fall away, so rows need not sum to one.
+        Special tokens are dropped, so rows need not sum to one.
         """
         targets, sources = (np.asarray(words, dtype=np.intp) for words in (self.target_words, self.source_words))
         written, read = np.flatnonzero(targets >= 0), np.flatnonzero(sources >= 0)
@@ -136,18 +136,18 @@ class AttentionTrace:
         title: str = "",
         quiet: bool = False,
     ) -> list[str]:
-        """Write a picture (.png, .svg, .pdf), a page (.html) or the trace itself (.json), whole or not at all.
+        """Write a picture (.png, .svg, .pdf), a page (.html) or the trace itself (.json), atomically.
 
-        `layer` and `head` choose what a picture shows: one, all beside each other ("all"), or the mean (not given); a
-        page opens with one or the mean, and can switch.
-        Returns what the user should know, such as letters that no installed font has; unless `quiet`, it is also
-        issued as a Python warning.
+        `layer` and `head` choose what a picture shows: one, all side by side ("all"), or the mean (not given). A page
+        opens with one or the mean, and can switch.
+        Returns notes for the user, such as characters that no installed font has; unless `quiet`, they are also issued
+        as Python warnings.
         """
         path = Path(path)
         suffix = check_suffix(path, FORMS)
         if suffix == ".json":
             text = json.dumps(self.to_json(), ensure_ascii=False) + "\n"
-            write_output(path, text.encode(errors="backslashreplace"))  # half a surrogate pair: JSON writes \\ud800
+            write_output(path, text.encode(errors="backslashreplace"))  # lone surrogates are written as \\ud800
             return []
         if suffix == ".html":
             from regard.viz.trace_page import text_page
@@ -169,9 +169,9 @@ class AttentionTrace:
         return read_record(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists and strings; `from_json` gives back the trace (weights to six digits).
+        """Return plain lists and strings; `from_json` restores the trace (weights to six digits).
 
-        What is not finite is null: it comes back as NaN, a log-probability as -inf, a score as none.
+        Non-finite numbers are null, and are restored as NaN, a log-probability as -inf, a score as None.
         """
         weights = self.weights.astype(float).round(6).astype(object)
         weights[~np.isfinite(self.weights)] = None
@@ -192,7 +192,7 @@ class AttentionTrace:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "AttentionTrace":
-        """Read what `to_json` wrote."""
+        """Read the result of `to_json`."""
         if (found := record.get("format")) != FORMAT:
             raise DisplayError(f"Not an attention trace: 'format' is {found!r}, expected {FORMAT!r}.")
         try:
@@ -211,11 +211,11 @@ class AttentionTrace:
                 posterior=record.get("posterior", False),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise DisplayError(f"Not a whole attention trace: {type(error).__name__}: {error}.") from error
+            raise DisplayError(f"Not a complete attention trace: {type(error).__name__}: {error}.") from error
 
 
 def _finite(value: float) -> float | None:
-    """Return a number that JSON has, or None."""
+    """Return a number that JSON can represent, or None."""
     return value if math.isfinite(value) else None
 
 
@@ -223,7 +223,7 @@ Read = TypeVar("Read")
 
 
 def read_record(path: str | Path, from_json: Callable[[dict[str, Any]], Read]) -> Read:
-    """Read what was saved as JSON; an error names the file."""
+    """Read a JSON record; an error names the file."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,11 +1,11 @@
-// Attention between texts, word by word: what was read takes the colour of how much it was looked at, and the matrix
-// has a row for each word written.
+// Attention between texts, word by word: source tokens are coloured by their weight, and the matrix has a row for each
+// target token.
 kinds.trace = {
   nothing: "All words",
 
   ready: () => Promise.resolve(),
 
-  scale(s) {  // up to the largest weight, rounded up to a tenth, as in pictures
+  scale(s) {  // ends at the largest weight, rounded up to a tenth, as in pictures
     const largest = Math.max(0, ...s.looks.map((row) => Math.max(0, ...row)));
     return Math.min(Math.max(Math.ceil(largest * 10 - 1e-6) / 10, 0.1), 1);
   },
@@ -59,7 +59,7 @@ kinds.trace = {
   strongest(s, row) {
     const order = Array.from(row, (_, place) => place).sort((a, b) => row[b] - row[a]).slice(0, 2);
     const said = order.filter((place, i) => !i || row[place] >= 0.1);
-    return "looks at " + said.map((place) => `${quote(s.data.source[place])} ${number(row[place])}`).join(", ");
+    return "attends to " + said.map((place) => `${quote(s.data.source[place])} ${number(row[place])}`).join(", ");
   },
 };
 

@@ -1,4 +1,4 @@
-"""Attention between texts as one web page that needs nothing beside it: step through what was written."""
+"""Attention between texts as a self-contained web page, in which one steps through the output."""
 
 from html import escape
 
@@ -9,19 +9,19 @@ from regard.viz.word_stepper import CONTROLS, buttons, choice, data_of, directio
 
 
 def text_page(trace: AttentionTrace, *, layer: int | None = None, head: int | None = None, title: str = "") -> str:
-    """Write the page, opened at a layer and head or at their mean."""
-    trace.look(layer, head)  # there is something to see
+    """Return the page, opened at a layer and head or at their mean."""
+    trace.look(layer, head)  # raises if there is no attention
     name = " ".join(label for token, label in _labelled(trace) if token not in trace.special)
     return page(text_part(trace, layer=layer, head=head), "trace_page", name, title)
 
 
 def text_part(trace: AttentionTrace, *, layer: int | None = None, head: int | None = None) -> str:
-    """Write the part of a page that shows one trace; the page's script makes it move.
+    """Return the part of a page that shows one trace; the page's script makes it interactive.
 
-    Without attention there is no matrix, only what was written and what else the model thought of.
+    Without attention there is no matrix, only the output and the candidates of each step.
     """
     if not trace.target:
-        raise DisplayError("There is nothing to show: nothing was written.")
+        raise DisplayError("There is nothing to show: the output is empty.")
     layers, heads = trace.weights.shape[:2]
     source, target = friendly(trace.source, trace.special), friendly(trace.target, trace.special)
     looked = bool(layers and trace.source)
@@ -51,26 +51,27 @@ def text_part(trace: AttentionTrace, *, layer: int | None = None, head: int | No
     )
 
 
-_READ = """<p class="side">Read</p>
-<div class="read" dir="{direction}" role="group" aria-label="What was read">
+_READ = """<p class="side">Source</p>
+<div class="read" dir="{direction}" role="group" aria-label="Source tokens">
 {tokens}
 </div>"""
 _PART = """<section class="stepper trace{kind}">
 {read}
-<p class="side">Written</p>
-<div class="words" dir="{direction}" role="group" aria-label="Words: choose one to see where the model looked">
+<p class="side">Output</p>
+<div class="words" dir="{direction}" role="group" aria-label="Words: choose one to see its attention">
 {words}
 </div>
 <p class="told" role="status" aria-live="polite"></p>
 <noscript><p>Without scripts only the words are shown.</p></noscript>
 <div class="beside">
-<div class="thought" hidden><p class="side">It thought of</p><ol></ol></div>
+<div class="thought" hidden><p class="side">Candidates</p><ol></ol></div>
 <div class="matrix" style="--rows: {rows}; --columns: {columns}" aria-hidden="true">
 {across}{down}<canvas width="{columns}" height="{rows}"></canvas><i class="here"></i>
 </div>
 </div>
 {controls}
-<p class="help"><kbd>←</kbd> <kbd>→</kbd> the words · point at what was read: which words look there</p>
+<p class="help"><kbd>←</kbd> <kbd>→</kbd> step through the words · point at the source to see which words attend
+there</p>
 <script type="application/json">{data}</script>
 </section>"""
 

@@ -1,6 +1,6 @@
-"""How a training went, as an SVG that needs nothing: losses, the score that decides, the learning rate.
+"""A training's learning curves as a self-contained SVG: losses, the deciding score, the learning rate.
 
-It stands on paper of its own, so it can be read on a page of any colour, and is dark where the reader's screen is.
+It has a background of its own, so it is readable on a page of any colour, and follows the reader's dark mode.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from regard.viz.metric_curves import Points, deciding_scores, points_of
 from regard.viz.plot_axes import Axis, fit, label
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 760, 62, 138, 56, 46, 44
-"""Pixels: of the picture, of its margins, and between panels."""
+"""Pixels: width of the picture, its margins, and the gap between panels."""
 TALL, LOW = 190, 70
-"""How high a panel is; that of the learning rate is low."""
+"""Height of a panel; the learning rate's is lower."""
 MOST_POINTS, MOST_DOTS = 1500, 40
-"""Longer lines are thinned out, or have no dots."""
+"""Lines with more points are thinned out, or have no dots."""
 APART = 15
-"""Pixels between two names at the right."""
+"""Minimum distance between two names on the right, in pixels."""
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#6b6b7e}.name{font-weight:600}.title{font-weight:600;fill:#22223a}"
     ".paper{fill:#fff}path{fill:none;stroke-width:2;stroke-linejoin:round}"
@@ -41,10 +41,10 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Line:
-    """What is drawn in a panel."""
+    """A line in a panel."""
 
     kind: str
-    """training, validation, score or rate: its colour."""
+    """training, validation, score or rate; chooses the colour."""
     name: str
     points: Points
     dots: bool = False
@@ -105,7 +105,7 @@ def _panels(records: Sequence[Record]) -> list[Panel]:
 
 
 def _best(records: Sequence[Record]) -> tuple[float, float] | None:
-    """Return step and score of the best validation, which each that was the best so far says of itself."""
+    """Return step and score of the best validation; records that were the best so far have `best` set."""
     found = [record for record in records if record.get("best")]
     decides = str(found[-1].get("metric")) if found else ""
     return max(points_of(found, decides) or points_of(found, "valid_loss"), default=None)
@@ -144,7 +144,7 @@ def _line(line: Line, across: Axis, up: Axis, name_at: float) -> list[str]:
 
 
 def _apart(places: Sequence[float]) -> list[float]:
-    """Move names that would cover each other apart, in their order."""
+    """Move overlapping names apart, keeping their order."""
     order = sorted(range(len(places)), key=lambda number: places[number])
     moved = list(places)
     for above, below in pairwise(order):

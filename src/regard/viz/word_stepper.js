@@ -1,6 +1,6 @@
 "use strict";
-// Stepping through words that a model wrote, whatever it looked at meanwhile: regions of an image, or tokens of a text.
-// What is looked at is drawn by the part's own kind, which gives: start(s), scale(s), show(s), point(s) and tell(s).
+// Steps through the words that a model generated, with their attention to regions of an image or tokens of a text.
+// Each kind of page draws the attended side; it provides ready, start, scale, show, point, name and strongest.
 const kinds = {};
 
 function showAll(within) {
@@ -10,7 +10,7 @@ function showAll(within) {
   }
 }
 
-const quote = (label) => `“\u2068${label}\u2069”`;  // whichever way it is written, the rest stays in order
+const quote = (label) => `“\u2068${label}\u2069”`;  // isolates right-to-left text
 const number = (value) => (value >= 0.0995 ? value.toFixed(2) : String(Number(value.toPrecision(2))));
 const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const best = (row) => row.reduce((most, value, s) => (value > row[most] ? s : most), 0);
@@ -47,7 +47,7 @@ function stepper(root, kind) {
   s.top = () => (find(".each").checked && s.current >= 0 ? Math.max(...s.looks[s.current]) || 1 : s.strongest);
   s.beyond = () => !find(".each").checked && s.looks.some((look) => Math.max(...look) > s.strongest * 1.0001);
 
-  function point(region) {  // at what was looked at: how much each word looks there
+  function point(region) {  // at a region: show how much each word attends to it
     s.region = region;
     words.forEach((word, place) => word.style.setProperty(
       "--share", region < 0 ? 0 : Math.min(s.looks[place][region] / s.strongest, 1).toFixed(3)));
@@ -60,7 +60,7 @@ function stepper(root, kind) {
       const here = s.looks.map((row) => row[s.region]), most = data.shown.reduce((a, b) => (here[b] > here[a] ? b : a));
       const own = s.current >= 0 && s.current !== most
         ? ` · ${quote(data.labels[s.current])} ${number(here[s.current])}` : "";
-      return `${kind.name(s, s.region)}: looked at most for ${quote(data.labels[most])}, ${number(here[most])}${own}`;
+      return `${kind.name(s, s.region)}: most attention from ${quote(data.labels[most])}, ${number(here[most])}${own}`;
     }
     if (s.current < 0) return kind.nothing;
     const parts = [`${quote(data.labels[s.current])}, ${s.current + 1} of ${count}`];
@@ -71,7 +71,7 @@ function stepper(root, kind) {
     }
     if (data.probabilities.length) parts.push(`probability ${number(data.probabilities[s.current])}`);
     const others = (data.candidates[s.current] || []).filter(([word]) => word !== data.labels[s.current]).slice(0, 2);
-    if (others.length) parts.push("else " + others.map(([word, p]) => `${quote(word)} ${number(p)}`).join(", "));
+    if (others.length) parts.push("alternatives " + others.map(([word, p]) => `${quote(word)} ${number(p)}`).join(", "));
     return parts.join(" · ");
   }
 
@@ -91,7 +91,7 @@ function stepper(root, kind) {
     if (word < 0) return;
     const button = words[word], list = button.parentElement, above = button.offsetTop - list.offsetTop;
     const hidden = above < list.scrollTop || above + button.offsetHeight > list.scrollTop + list.clientHeight;
-    if (hidden) list.scrollTop = above;  // the words alone, never the page
+    if (hidden) list.scrollTop = above;  // scroll the list only, never the page
     if (focus) words[word].focus({preventScroll: true});
   }
 
@@ -110,7 +110,7 @@ function stepper(root, kind) {
       const after = data.shown.find((word) => word > s.current);
       if (after === undefined || !root.isConnected) stop(); else choose(after);
     };
-    told.setAttribute("aria-live", "off");  // what changes by itself is not read aloud
+    told.setAttribute("aria-live", "off");  // do not read aloud while playing
     play.setAttribute("aria-pressed", "true");
     play.children[0].textContent = "❚❚";
     play.children[1].textContent = "Pause";

@@ -1,4 +1,4 @@
-"""What pages to step through words share: the weights in few bytes, choices of layer and head, and the page around."""
+"""What the interactive pages share: packed weights, menus for layer and head, and the page itself."""
 
 import base64
 import json
@@ -15,18 +15,18 @@ from regard.viz.token_labels import friendly, visible
 from regard.viz.trace import AttentionTrace
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""Nothing is fetched, whatever the words say."""
+"""Nothing is fetched, whatever the words contain."""
 
 CONTROLS = """<div class="controls">
 <button type="button" class="play" aria-pressed="false"><span aria-hidden="true">▶</span> <b>Play</b></button>
-{more}{layers}{heads}<label><input type="checkbox" class="each"{each}> A scale for each word</label>{after}
+{more}{layers}{heads}<label><input type="checkbox" class="each"{each}> Scale each word separately</label>{after}
 </div>
 <div class="key"><span>0</span><canvas class="bar" width="256" height="1" aria-hidden="true"></canvas>
 <span class="high"></span> <span class="about">weight over {about}</span></div>"""
 
 
 def page(part: str, kind: str, name: str, title: str = "") -> str:
-    """Write a page that needs nothing beside it, around a part; `kind` names the part's own style and script."""
+    """Return a self-contained page around a part; `kind` names the part's style and script."""
     style, script = (text(f"word_stepper.{end}") + text(f"{kind}.{end}") for end in ("css", "js"))
     heading = f'<h1 dir="auto">{escape(title)}</h1>\n' if title else ""
     return (
@@ -40,22 +40,22 @@ def page(part: str, kind: str, name: str, title: str = "") -> str:
 
 
 def text(name: str) -> str:
-    """Read a style or script that lies beside this file."""
+    """Read a style or script from this folder."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def labels_of(trace: AttentionTrace, phrases: bool = False) -> tuple[str, ...]:
-    """Return what the words written are shown as; where they are phrases, such as names of classes, with spaces."""
+    """Return the labels of the target words; those of phrases, such as names of classes, keep their spaces."""
     if phrases:
         return tuple(" ".join(map(visible, phrase.split())) or visible(phrase) for phrase in trace.target)
     return friendly(trace.target, trace.special)
 
 
 def data_of(trace: AttentionTrace, labels: Sequence[str]) -> dict[str, Any]:
-    """Return what the script needs of any trace."""
-    thought = [token for step in trace.candidates for token, _ in step]
-    # With what was written: among pieces, one is told from a word by those that start one.
-    names = iter(friendly([*trace.target, *thought], trace.special)[len(trace.target) :])
+    """Return what the script needs from any trace."""
+    candidates = [token for step in trace.candidates for token, _ in step]
+    # Together with the target: labels depend on whether any token starts with the word marker.
+    names = iter(friendly([*trace.target, *candidates], trace.special)[len(trace.target) :])
     return {
         **_weights(trace),
         "labels": labels,
@@ -65,7 +65,7 @@ def data_of(trace: AttentionTrace, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _weights(trace: AttentionTrace) -> dict[str, Any]:
-    """Pack all weights in two bytes each, as parts of the largest: a page of many heads stays small."""
+    """Pack all weights in two bytes each, relative to the largest, to keep pages with many heads small."""
     weights: NDArray[np.float32] = np.clip(np.nan_to_num(trace.weights, posinf=0.0, neginf=0.0), 0, None)
     peak = float(weights.max(initial=0.0)) or 1.0
     packed = np.asarray(weights / peak * 65_535 + 0.5).astype("<u2")
@@ -73,7 +73,7 @@ def _weights(trace: AttentionTrace) -> dict[str, Any]:
 
 
 def buttons(trace: AttentionTrace, labels: Sequence[str]) -> str:
-    """Write a button for each token that was written."""
+    """Return a button for each target token."""
     return "\n".join(
         f'<button type="button" dir="auto"{kind_of(token, trace)}>{escape(label)}</button>'
         for token, label in zip(trace.target, labels, strict=True)
@@ -81,18 +81,18 @@ def buttons(trace: AttentionTrace, labels: Sequence[str]) -> str:
 
 
 def kind_of(token: str, trace: AttentionTrace) -> str:
-    """Mark what is a mark of the model, not text."""
+    """Return the class attribute of special tokens."""
     return ' class="mark"' if token in trace.special else ""
 
 
 def direction(labels: Sequence[str]) -> str:
-    """Say which way the words run: as the first letter of them that has a direction."""
+    """Return the writing direction: that of the first letter that has one."""
     kinds = (unicodedata.bidirectional(char) for label in labels for char in label)
     return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
 
 
 def choice(what: str, count: int, chosen: int | None) -> str:
-    """Write a list to choose a layer or head from; where there is one, there is no choice."""
+    """Return a menu for the layer or head, hidden if there is only one."""
     hidden = " hidden" if count < 2 else ""
     current = -1 if chosen is None else chosen % count
     options = "".join(
@@ -103,6 +103,6 @@ def choice(what: str, count: int, chosen: int | None) -> str:
 
 
 def for_script(data: dict[str, Any]) -> str:
-    """Write JSON that no text in it can end: neither a tag nor a comment is ever opened."""
+    """Return JSON that is safe within a script element: no text in it can open a tag or a comment."""
     written = json.dumps(data, separators=(",", ":"))  # ASCII: other letters are escaped
     return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -209,14 +209,14 @@ def test_too_little_room_is_told():
     with pytest.raises(ConfigError) as caught:
         run(Oracle(size=SIZE), sentences([3]), DecodingConfig(max_length=5), [constraints("<a>", "1")])
     assert str(caught.value) == (
-        "What must occur in a translation ('<a>', '1') takes 7 tokens with the end mark, "
-        "but decoding.max_length is 5: set it to 7 or more."
+        "What must occur in a translation ('<a>', '1') takes 7 tokens with the end token, but decoding.max_length is "
+        "5: set it to 7 or more."
     )
     with pytest.raises(ConfigError) as caught:
         run(Oracle(size=SIZE), sentences([3]), DecodingConfig(max_length=7), [constraints("<a>", "1")], prefix=[[5, 6]])
     assert str(caught.value) == (
-        "What must occur in a translation ('<a>', '1') takes 7 tokens with the end mark after a prefix of 2, "
-        "but decoding.max_length is 7: set it to 9 or more."
+        "What must occur in a translation ('<a>', '1') takes 7 tokens with the end token after a prefix of 2, but "
+        "decoding.max_length is 7: set it to 9 or more."
     )
 
 
@@ -229,15 +229,15 @@ def test_a_model_with_too_few_places_is_told():
     with pytest.raises(ConfigError) as caught:
         run(Short(size=SIZE), sentences([3]), DecodingConfig(), [constraints("<a>")])
     assert str(caught.value) == (
-        "What must occur in a translation ('<a>') takes 5 tokens with the end mark, "
-        "but the model has learned only 4 places: translate the text in parts."
+        "What must occur in a translation ('<a>') takes 5 tokens with the end token, but the model has only 4 "
+        "positions: translate the text in parts."
     )
 
 
 @pytest.mark.parametrize("method", ["sample", "diverse", "mbr"])
 def test_other_methods_do_not_know_terms(method):
     expected = (
-        f"decoding.method is {method!r}, but only 'beam' sees to it that terms survive (decoding.keep, a glossary)."
+        f"decoding.method is {method!r}, but only 'beam' supports terms that must be kept (decoding.keep, a glossary)."
     )
     with pytest.raises(ConfigError) as caught:
         run(Oracle(size=SIZE), sentences([3]), DecodingConfig(method=method), [constraints("<a>")])

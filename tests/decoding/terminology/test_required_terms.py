@@ -205,9 +205,7 @@ def test_a_language_model_has_no_terms():
     translator = Translator(build_model(config, tokenizer.size, tokenizer.size), Tokenizers(tokenizer, tokenizer))
     with pytest.raises(ConfigError) as caught:
         translator.translate(["la"], keep=KEEP)
-    assert str(caught.value) == (
-        "A language model has no source whose terms could be kept: leave out keep and glossary."
-    )
+    assert str(caught.value) == ("A language model has no source with terms to keep: leave out keep and glossary.")
 
 
 def test_a_spelled_vocabulary_cannot_keep_terms():
@@ -215,8 +213,8 @@ def test_a_spelled_vocabulary_cannot_keep_terms():
     with pytest.raises(ConfigError) as caught:
         make(tokenizer).translate(["la 7"], keep=KEEP)
     assert str(caught.value) == (
-        "Terms cannot be kept by a model whose tokenizer.kind is spelled, since what a token adds to a text depends on "
-        "the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep and glossary."
+        "A model with tokenizer.kind=spelled cannot keep terms, since what a token adds to a text depends on the token "
+        "before it: train with --set tokenizer.kind=bpe or characters, or leave out keep and glossary."
     )
 
 

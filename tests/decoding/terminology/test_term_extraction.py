@@ -58,14 +58,14 @@ def test_what_is_no_regular_expression_is_told():
     with pytest.raises(ConfigError) as caught:
         Terms("<[")
     assert str(caught.value) == (
-        "'<[', whose matches are to be kept, is no regular expression: unterminated character set at position 1."
+        "The pattern of terms to keep, '<[', is not a regular expression: unterminated character set at position 1."
     )
 
 
 def test_an_empty_term_is_told():
     with pytest.raises(ConfigError) as caught:
         Terms(glossary={"dress": " "})
-    assert str(caught.value) == "A term of the glossary is empty: 'dress' is to become ' '."
+    assert str(caught.value) == "A term of the glossary is empty: 'dress' is translated ' '."
 
 
 def test_of_several_glossaries_the_last_one_counts(tmp_path):
@@ -80,19 +80,17 @@ def test_of_several_glossaries_the_last_one_counts(tmp_path):
     [
         (
             "dress\trobe\ncat\n",
-            "{}, line 2: 1 column where a glossary has two, the source term and the target term with a tab between "
-            "them.",
+            "{}, line 2: 1 column, but a glossary has two, the source term and the target term, separated by a tab.",
         ),
         (
             "a\tb\tc\n",
-            "{}, line 1: 3 columns where a glossary has two, the source term and the target term with a tab between "
-            "them.",
+            "{}, line 1: 3 columns, but a glossary has two, the source term and the target term, separated by a tab.",
         ),
         ("dress\t \n", "{}, line 1: the target term is empty."),
         ("\trobe\n", "{}, line 1: the source term is empty."),
         (
             "dress\trobe\ndress\trobe\ndress\tjupe\n",
-            "{}, line 3: 'dress' is to become 'jupe', but in line 1 it is 'robe'. Leave one of them out.",
+            "{}, line 3: 'dress' is translated 'jupe', but in line 1 it is 'robe'. Leave one of them out.",
         ),
         ("\n", "{} has no terms: a glossary has a source term, a tab and a target term in each line."),
     ],

@@ -1,13 +1,13 @@
-"""Beam search for hypotheses that hold given terms, by dynamic beam allocation (Post & Vilar 2018).
+"""Beam search with terms that must occur, by dynamic beam allocation (Post & Vilar 2018).
 
-The beam goes on as it would without terms. Beside it there are further slots for hypotheses that are made to write
-terms: at every step each hypothesis is also extended by every token that begins a missing term or goes on with one.
-Hypotheses that lack as many tokens of terms make a bank, and only those of the same bank compete for its slots, by what
-the model says of them; so a term lands where it costs least. As the free slots hold what beam search holds, a
-translation that it finds and that has all terms anyway is found here, too.
+The beam proceeds as it would without terms. Beside it there are further slots for hypotheses that are forced to
+generate terms: at every step each hypothesis is also extended by every token that starts or continues a missing term.
+Hypotheses that lack the same number of term tokens form a bank, and only those of the same bank compete for its slots,
+by model score; so a term is placed where it costs least. As the beam itself is unconstrained, a translation that beam
+search finds and that has all terms anyway is found here, too.
 
 Differs from the paper: banks have slots beside the beam, not in it (as in grid beam search: Hokamp & Liu 2017), so a
-narrow beam, and greedy search, are no worse off for many terms. Whether a term is there is decided on the text.
+narrow beam, or greedy search, is not crowded out by many terms. Whether a term occurs is decided on the text.
 """
 
 from collections.abc import Sequence
@@ -27,27 +27,27 @@ from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Float, Int, Tensor
 
 MOST = 24
-"""Slots for banks, at most, beyond as many as the beam has: with more tokens to write, banks take turns."""
+"""Maximum number of slots for banks beyond the beam's size: with more tokens to generate, banks take turns."""
 NOBODY = -1
 """The state of an empty slot."""
 
 
 Scored = Sequence[tuple[int, float]]
-"""Tokens that may follow a hypothesis, and its score then."""
+"""Next tokens of a hypothesis, with the score it would have."""
 
 
 class Extension(NamedTuple):
-    """One token more for one hypothesis."""
+    """A hypothesis extended by one token."""
 
     score: float
     slot: int
     token: int
     state: int
-    """How far it has come then; NOBODY where it can never hold all terms."""
+    """Its constraint state; NOBODY if it can no longer contain all terms."""
 
 
 class FreeBeam:
-    """What beam search finds of a sentence, whether it holds the terms or not: it tells when that search ends."""
+    """Follows the unconstrained beam search of a sentence, to know when it would end."""
 
     def __init__(self, options: DecodingConfig, n_best: int, limit: int) -> None:
         self.options, self.limit = options, limit
@@ -56,7 +56,7 @@ class FreeBeam:
         self.is_over = False
 
     def follow(self, chosen: Sequence[Extension], eos: int, length: int) -> None:
-        """Take note of a step, by the rules of `regard.decoding.search_loop`; coverage is not known here."""
+        """Update with a step, by the rules of `regard.decoding.search_loop`; without coverage, unknown here."""
         alpha, patience = self.options.length_penalty, self.options.patience
         ended = [each.score / length_penalty(length, alpha) for each in chosen if each.token == eos]
         self.ended += sum(score > NEVER for score in ended)
@@ -80,16 +80,16 @@ class Banks(Choose):
         reserved: Sequence[int],
         n_best: int,
     ) -> None:
-        """`reserved` are tokens that may be written as a part of a term alone."""
+        """`reserved` are banned tokens that are allowed as part of a term."""
         self.rules, self.options, self.constraints = rules, options, constraints
         self.beam, self.eos = options.beam, rules.eos
         self.width = self.beam + max(map(self._beside, constraints))
         self.limits: list[int] = rules.limits.tolist()
         self.states = [[own.start] for own in constraints]
-        """How far each slot's hypothesis has come, by sentence."""
+        """Constraint state of each slot's hypothesis, by sentence."""
         self.free = [FreeBeam(options, n_best, limit) for limit in self.limits]
         self.ended = [0] * len(constraints)
-        """Hypotheses that have ended with all terms, by sentence."""
+        """Number of hypotheses that ended with all terms, by sentence."""
         self.reserved = torch.tensor(sorted(reserved), dtype=torch.long, device=rules.limits.device)
 
     def _beside(self, constraints: Constraints) -> int:
@@ -98,7 +98,7 @@ class Banks(Choose):
     def __call__(
         self, totals: Float[Tensor, "B N"], possible: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
     ) -> Chosen:
-        """Score on the device what may come next, and choose on the host, which knows how far all have come."""
+        """Score extensions on the device, and choose on the host, which keeps the constraint states."""
         numbers = sentences.tolist()
         asked = [[sorted(self._wanted(number, state)) for state in self.states[number]] for number in numbers]
         near, tokens = best(self._free(possible, length, sentences).flatten(0, 1), self.beam)
@@ -121,7 +121,7 @@ class Banks(Choose):
         return Chosen(made[..., 0], made[..., 1], made[..., 2] > 0)
 
     def _wanted(self, number: int, state: int) -> set[int]:
-        """Return the tokens that are tried after a hypothesis, whatever the model says: one that has all may end."""
+        """Return tokens to try whatever their score: those of missing terms, or the end token once all are there."""
         own = self.constraints[number]
         if state == NOBODY or not own.total:
             return set()
@@ -130,7 +130,7 @@ class Banks(Choose):
     def _free(
         self, possible: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
     ) -> Float[Tensor, "B N W"]:
-        """Leave out what is reserved for terms, unless the prefix says so."""
+        """Mask the tokens reserved for terms, unless the prefix has them."""
         if not len(self.reserved):
             return possible
         free = possible.index_fill(2, self.reserved, NEVER)
@@ -159,15 +159,15 @@ class Banks(Choose):
         return chosen + [nothing] * (self.width - len(chosen))
 
     def _state(self, own: Constraints, state: int, token: int, last: bool) -> int:
-        """Return how far a hypothesis has come by one more token; one that lacks terms may not end."""
+        """Return the constraint state after one more token; a hypothesis that lacks terms may not end."""
         ends = token == self.eos
         state = state if ends else own.next(state, token)
         return NOBODY if (ends or last) and own.needed(state) else state
 
     def _without_late(self, number: int, chosen: list[Extension], length: int) -> list[Extension]:
-        """Drop what comes late: where beam search would have ended, no hypothesis begins with its first term any more.
+        """Drop hypotheses that are too late: once beam search would have ended, none may start its first term any more.
 
-        All are dropped once a beam of hypotheses has ended with all terms.
+        All are dropped once as many hypotheses as the beam holds have ended with all terms.
         """
         own, free = self.constraints[number], self.free[number]
         self.ended[number] += sum(each.token == self.eos and each.state != NOBODY for each in chosen)
@@ -185,17 +185,17 @@ class Banks(Choose):
 
 
 def _has_room(own: Constraints, each: Extension, room: int) -> bool:
-    """Whether there is room for all that an extension still lacks, and for the end mark."""
+    """Whether the length limit leaves room for everything that is missing, and for the end token."""
     needed = 0 if each.state == NOBODY else own.needed(each.state)
     return each.state != NOBODY and (not needed or needed < room)
 
 
 def _allocate(others: Sequence[Extension], own: Constraints, count: int) -> list[Extension]:
-    """Give each bank a slot in turn, those that lack least first, until there are no more slots."""
+    """Give each bank a slot in turn, those that lack least first, until no slots are left."""
     banks: dict[int, list[Extension]] = {}
     for each in sorted(others, key=_rank):
         banks.setdefault(own.needed(each.state), []).append(each)
-    # What has no term yet is in the beam already.
+    # Hypotheses without any term are in the beam already.
     order = sorted(needed for needed in banks if needed < own.total)
     if len(order) > count:
         order = [order[0], *sorted(order[1:], key=lambda needed: -banks[needed][0].score)]
@@ -208,7 +208,7 @@ def _rank(each: Extension) -> float:
 
 
 def _table(rows: Sequence[Sequence[int]]) -> Int[Tensor, "N F"]:
-    """Lay out rows of tokens, filled up with anything."""
+    """Pad rows of tokens to a table."""
     most = max(1, *map(len, rows))
     return torch.tensor([[*row, *[0] * (most - len(row))] for row in rows])
 
@@ -216,12 +216,12 @@ def _table(rows: Sequence[Sequence[int]]) -> Int[Tensor, "N F"]:
 def constrained_beam_search(
     decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
-    """Find the best hypotheses that hold what they must."""
+    """Return the best hypotheses that contain all required terms."""
     constraints = request.constraints
     assert constraints is not None
     forced = {token for own in constraints for token in own.tokens}
     reserved = forced.intersection(request.banned)
-    # How long to be patient is for the free beam to say: a term that was easy to write must not end it.
+    # Patience applies to the unconstrained beam: a term that was easy to generate must not end the search.
     rules = Rules.make(encoded.mask, replace(options, patience=0.0), request)
     rules.banned = rules.banned - reserved
     choose = Banks(rules, options, constraints, sorted(reserved), request.n_best)

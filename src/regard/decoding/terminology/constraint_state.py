@@ -1,8 +1,8 @@
-"""How far a text that is being written has come with the terms that it must hold.
+"""The constraint state of a hypothesis: which required terms it contains so far.
 
-Whether a term stands in the text is decided on the text, so it counts however the model spells it. What is forced is
-one spelling: the tokens that the tokenizer makes of the term, after a space or glued to what is before. A token for
-what is unknown stands for what a term has there, if one goes on or can begin with it.
+Whether a term occurs is decided on the text, so any tokenization of it counts. What is forced is one tokenization: that
+of the term after a space, or joined to what is before. An unknown token stands for the matching part of a term, if one
+continues or can start with it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,31 +15,31 @@ from regard.decoding.terminology.term_tokens import Spelling, Way, Ways, spaced
 
 
 class Demand(NamedTuple):
-    """A term, and how often it must stand in the text."""
+    """A term, and how often it must occur in the text."""
 
     pattern: Pattern
     ways: Ways
     times: int
-    """Occurrences in other terms (`3` in `3.5`) counted."""
+    """Includes occurrences within other terms (`3` in `3.5`)."""
     terms: tuple[Term, ...]
     within: tuple[tuple[int, int], ...] = ()
-    """The places of longer demands that it is a part of, and how often it stands in one."""
+    """Indices of longer demands that contain it, and how often each does."""
 
 
 class Progress(NamedTuple):
-    """All there is to know of a text so far."""
+    """Everything to know about a text so far."""
 
     readings: tuple[Reading, ...]
     counts: tuple[int, ...]
-    """Occurrences of each demand that are sure, as many as are asked for at most."""
+    """Certain occurrences of each demand, capped at the number required."""
     begun: frozenset[Way]
-    """What is left of the spellings that the last tokens began."""
+    """Rests of the tokenizations that the last tokens started."""
     first: bool
-    """Whether nothing is written yet."""
+    """Whether the text is still empty."""
 
 
 class Constraints:
-    """What the translation of one source must hold; what is found out about a text is remembered by its number."""
+    """The terms that one source's translation must contain; states are memoised by number."""
 
     def __init__(self, terms: Sequence[Term], spelling: Spelling) -> None:
         self.terms = tuple(terms)
@@ -53,7 +53,7 @@ class Constraints:
         none = (Reading(),) * len(self.demands), (0,) * len(self.demands)
         self.start = self._number(Progress(*none, frozenset(), True))
         self.total = self.needed(self.start)
-        """Tokens that all of it takes."""
+        """Number of tokens of all terms."""
 
     @property
     def tokens(self) -> set[int]:
@@ -62,20 +62,20 @@ class Constraints:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether the vocabulary lacks a part of what must be written."""
+        """Whether the vocabulary lacks a part of a term."""
         return UNK in self.tokens
 
     def next(self, number: int, token: int) -> int:
-        """Return what a text becomes by one more token."""
+        """Return the state after one more token."""
         return self._step(number, token)[0]
 
     def are_held(self, text: str) -> bool:
-        """Whether a text holds all of it."""
+        """Whether a text contains all terms."""
         spelt = text.encode()
         return all(len(demand.pattern.scan(spelt).places) >= demand.times for demand in self.demands)
 
     def unknown(self, tokens: Sequence[int]) -> list[str | None]:
-        """Tell what each unknown token of a text stands for; None for tokens that say it themselves."""
+        """Return what each unknown token of a text stands for; None for all other tokens."""
         number, found = self.start, list[str | None]()
         for token in tokens:
             number, text = self._step(number, token)
@@ -84,7 +84,7 @@ class Constraints:
         return found
 
     def _step(self, number: int, token: int) -> tuple[int, bytes]:
-        """Return what a text becomes by one more token, and what the token stands for: what leaves least to do."""
+        """Return the state after one more token, and the text of the token: that which leaves least to generate."""
         key = number, token
         known = self._next.get(key)
         if known is None:
@@ -98,7 +98,7 @@ class Constraints:
         return known
 
     def needed(self, number: int) -> int:
-        """Return how many tokens it takes to write all that is still missing; 0 for a text that may end."""
+        """Return the number of tokens that all missing terms take; 0 for a text that may end."""
         if number not in self._needed:
             progress = self._every[number]
             finished = (len(way) + self._missing(self._read(progress, _text(way))) for way in progress.begun)
@@ -106,7 +106,7 @@ class Constraints:
         return self._needed[number]
 
     def wanted(self, number: int) -> set[int]:
-        """Return the tokens that go on with a term, or begin one."""
+        """Return the tokens that continue or start a missing term."""
         if not self.needed(number):
             return set()
         progress = self._every[number]
@@ -115,7 +115,7 @@ class Constraints:
         return going_on | {way[0].token for way in self.offers(number)}
 
     def offers(self, number: int) -> frozenset[Way]:
-        """Return the spellings that can begin now, each of a term that is missing."""
+        """Return the tokenizations of missing terms that can start now."""
         if number not in self._offers:
             progress = self._every[number]
             self._offers[number] = frozenset(
@@ -133,7 +133,7 @@ class Constraints:
         return (ways.always,) if ways.glued is None or first else (ways.always, ways.glued)
 
     def _writes(self, progress: Progress, way: Way, place: int) -> bool:
-        """Whether a spelling would write a term now, and leave whole what has just been written."""
+        """Whether a tokenization would add a term now, without breaking one that was just completed."""
         added = _joined(progress, _text(way))
         pattern, reading = self.demands[place].pattern, progress.readings[place]
         after, more = pattern.read(reading, added)
@@ -148,7 +148,7 @@ class Constraints:
         return number
 
     def _read(self, progress: Progress, text: bytes, begun: frozenset[Way] = frozenset()) -> Progress:
-        """Go on by some bytes, whatever was begun before."""
+        """Append text to a state, ignoring what was started before."""
         added = _joined(progress, text)
         readings, counts = [], []
         for demand, reading, count in zip(self.demands, progress.readings, progress.counts, strict=True):
@@ -158,7 +158,7 @@ class Constraints:
         return Progress(tuple(readings), tuple(counts), begun, progress.first and not added)
 
     def _lacks(self, progress: Progress) -> list[int]:
-        """Return how often each term must still be written if the text ended here; terms in other terms come free."""
+        """Return how often each term is missing if the text ended here, without those that come with longer terms."""
         missing: list[int] = []
         for demand, reading, count in zip(self.demands, progress.readings, progress.counts, strict=True):
             free = sum(missing[other] * times for other, times in demand.within)
@@ -166,7 +166,7 @@ class Constraints:
         return missing
 
     def _missing(self, progress: Progress) -> int:
-        """Return how many tokens that takes."""
+        """Return the number of tokens that the missing terms take."""
         lacks = zip(self._lacks(progress), self.demands, strict=True)
         return sum(count * len(demand.ways.always) for count, demand in lacks)
 
@@ -176,12 +176,12 @@ def _text(way: Way) -> bytes:
 
 
 def _joined(progress: Progress, added: bytes) -> bytes:
-    """Leave out the space before the first word."""
+    """Drop the space before the first word."""
     return added.removeprefix(b" ") if progress.first else added
 
 
 def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
-    """Count equal terms, the longest first."""
+    """Group equal terms, the longest first."""
     grouped: dict[bytes, list[Term]] = {}
     spelt: dict[bytes, Ways] = {}
     for term in terms:
@@ -192,7 +192,7 @@ def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
     demands: list[Demand] = []
     for text in sorted(grouped, key=lambda text: (-len(text), text)):
         own = tuple(grouped[text])
-        # Where no space can be written, words cannot be kept apart.
+        # If the vocabulary has no space, word boundaries do not apply.
         left, right = (
             side if spelling.spaces and all(getattr(term, name) == side for term in own) else ""
             for name, side in (("left", own[0].left), ("right", own[0].right))
@@ -208,7 +208,7 @@ def _demands(terms: Sequence[Term], spelling: Spelling) -> tuple[Demand, ...]:
 
 
 def _within(demand: Demand, longer: Sequence[Demand]) -> Iterator[tuple[int, int]]:
-    """Yield the places of the longer terms that a term is a part of, and how often it is one."""
+    """Yield the indices of longer terms that contain a term, and how often each does."""
     for place, other in enumerate(longer):
         count = len(demand.pattern.scan(other.pattern.text).places)
         if count:

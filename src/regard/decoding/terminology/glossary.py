@@ -1,4 +1,4 @@
-"""Glossaries: a source term and the target term that must come out for it, a line each."""
+"""Glossaries: a source term and its required translation on each line."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from regard.errors import DataError
 
 
 def read_glossary(paths: Iterable[str]) -> dict[str, str]:
-    """Read one or more files; of a term that several have, the last one's translation counts."""
+    """Read one or more files; if several have a term, the last one's translation counts."""
     terms: dict[str, str] = {}
     for path in paths:
         terms |= _read(path)
@@ -24,15 +24,15 @@ def _read(path: str) -> dict[str, str]:
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) != 2:
             raise DataError(
-                f"{file.at(number)}: {len(columns)} column{'s' if len(columns) > 1 else ''} where a glossary has two, "
-                "the source term and the target term with a tab between them."
+                f"{file.at(number)}: {len(columns)} column{'s' if len(columns) > 1 else ''}, but a glossary has two, "
+                "the source term and the target term, separated by a tab."
             )
         source, target = columns
         if not source or not target:
             raise DataError(f"{file.at(number)}: the {'target' if source else 'source'} term is empty.")
         if terms.setdefault(source, target) != target:
             raise DataError(
-                f"{file.at(number)}: {source!r} is to become {target!r}, but in line {lines[source]:,} it is "
+                f"{file.at(number)}: {source!r} is translated {target!r}, but in line {lines[source]:,} it is "
                 f"{terms[source]!r}. Leave one of them out."
             )
         lines.setdefault(source, number)

@@ -1,4 +1,4 @@
-"""Terms that must survive, from the source line that calls for them to the text that holds them."""
+"""Required terms, from the source line that has them to the translation that must contain them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -16,21 +16,21 @@ from regard.decoding.terminology.term_tokens import Spelling
 from regard.viz.trace import AttentionTrace
 
 Glossary = Mapping[str, str] | str | Path
-"""Target terms by source terms, or the file that has them."""
+"""A mapping from source terms to target terms, or a file of them."""
 
 
 class Held(NamedTuple):
-    """What the translation of one text must hold."""
+    """The terms that the translation of one text must contain."""
 
     text: str
-    """The source that calls for it."""
+    """The source text."""
     terms: list[Term]
     constraints: Constraints
-    """What the search has to know; the same for all texts with the same terms."""
+    """The constraints for the search; shared by all texts with the same terms."""
 
 
 class Survivors:
-    """Tells what translations must hold, and writes what the vocabulary lacks into those that were found."""
+    """Finds the terms that translations must contain, and fills in those with tokens that the vocabulary lacks."""
 
     def __init__(self, tokenizer: Tokenizer, keep: str = "", glossary: Glossary | None = None) -> None:
         if isinstance(glossary, str | Path):
@@ -40,7 +40,7 @@ class Survivors:
         self._known: dict[tuple[tuple[str | bool, ...], ...], Constraints] = {}
 
     def of(self, text: str) -> Held | None:
-        """Return what the translation of a text must hold; None where it need not hold anything."""
+        """Return the terms that the translation of a text must contain; None if there are none."""
         terms = self._terms.of(text)
         if not terms:
             return None
@@ -50,7 +50,7 @@ class Survivors:
         return Held(text, terms, self._known[key])
 
     def write(self, held: Held, tokens: Sequence[int], written: str, trace: AttentionTrace) -> str:
-        """Put terms into what was written, where tokens stand for what the vocabulary lacks."""
+        """Replace unknown tokens in a translation by the parts of terms that they stand for."""
         if not held.constraints.has_unknown:
             return written
         unknown = held.constraints.unknown(tokens)
@@ -58,9 +58,9 @@ class Survivors:
         return changed if held.constraints.are_held(changed) else self._filled(tokens, written, unknown)
 
     def _filled(self, tokens: Sequence[int], written: str, unknown: Sequence[str | None]) -> str:
-        """Replace tokens by what they stand for."""
+        """Replace unknown tokens by their text."""
         body = [place for place, token in enumerate(tokens) if not is_mark(token)]
-        if self._spelling.kind == "words":  # the others may have been replaced already
+        if self._spelling.kind == "words":  # other unknown words may have been replaced already
             own = zip((unknown[place] for place in body), written.split(" "), strict=True)
             return " ".join(unit if text is None else text.removeprefix(" ") for text, unit in own)
         surfaces = self._spelling.tokenizer.surfaces(tokens)
@@ -69,9 +69,9 @@ class Survivors:
     def _attended(
         self, held: Held, tokens: Sequence[int], unknown: list[str | None], trace: AttentionTrace
     ) -> list[str | None]:
-        """Let unknown words that could change places stand for what the model looked at when it wrote them.
+        """Assign interchangeable unknown words to terms by attention to the source.
 
-        Without attention they come in the order of the source.
+        Without attention they are in the order of the source.
         """
         if self._spelling.kind != "words":
             return unknown

@@ -1,4 +1,4 @@
-"""What must survive: the parts of a source line that its translation has to hold, as they are or as a glossary says."""
+"""Find the required terms of a source line: parts to keep unchanged, and terms of a glossary."""
 
 import re
 from collections.abc import Mapping
@@ -9,25 +9,25 @@ from regard.errors import ConfigError
 
 
 class Term(NamedTuple):
-    """A text that a translation must hold."""
+    """A text that a translation must contain."""
 
     text: str
     left: str
-    """The class of characters that may not stand right before it (`regard.decoding.terminology.term_matching`)."""
+    """Class of characters not allowed right before it (`regard.decoding.terminology.term_matching`)."""
     right: str
     apart: bool
-    """Whether what calls for it stands at the start of the source, or after a space."""
+    """Whether the source term is at the start of the source, or after a space."""
     place: int
-    """Where in the source what calls for it begins."""
+    """Start of the source term."""
 
 
 class _Span(NamedTuple):
-    """A part of a source that calls for a term; of two that overlap, the one that sorts first counts."""
+    """A source span that requires a term; of two that overlap, the one that sorts first counts."""
 
     shorter: int
     """Minus its length."""
     looked_up: bool
-    """Whether it comes from the glossary: what is to be kept goes first."""
+    """Whether it is from the glossary: spans to keep unchanged come first."""
     start: int
     text: str
 
@@ -39,9 +39,9 @@ class _Span(NamedTuple):
 class Terms:
     """Finds terms in source lines.
 
-    Every match of the regular expression `keep` must come out as it is, and for every term of the glossary its
-    translation. A glossary's term is found where it is a whole word, as it is written or with its first letter as a
-    capital. Where two overlap, the longer one counts.
+    Every match of the regular expression `keep` must occur unchanged, and for every term of the glossary its
+    translation. A glossary term matches a whole word, as written or with its first letter in upper case. Of two that
+    overlap, the longer one counts.
     """
 
     def __init__(self, keep: str = "", glossary: Mapping[str, str] | None = None) -> None:
@@ -49,7 +49,7 @@ class Terms:
         self._glossary: dict[str, str] = {}
         for source, target in (glossary or {}).items():
             if not source.strip() or not target.strip():
-                raise ConfigError(f"A term of the glossary is empty: {source!r} is to become {target!r}.")
+                raise ConfigError(f"A term of the glossary is empty: {source!r} is translated {target!r}.")
             self._glossary[source.strip()] = target.strip()
         for source, target in list(self._glossary.items()):
             self._glossary.setdefault(source[0].upper() + source[1:], target)
@@ -57,7 +57,7 @@ class Terms:
         self._starts = {source[0] for source in self._glossary}
 
     def of(self, line: str) -> list[Term]:
-        """Return what the translation of a line must hold, in the order of the source."""
+        """Return the terms that the translation of a line must contain, in the order of the source."""
         taken: list[_Span] = []
         for span in sorted([*self._kept(line), *self._looked_up(line)]):
             if all(span.end <= other.start or other.end <= span.start for other in taken):
@@ -94,17 +94,17 @@ class Terms:
 
 
 def compile_keep(keep: str) -> re.Pattern[str] | None:
-    """Read a regular expression; None where there is none."""
+    """Compile the regular expression; None if it is empty."""
     if not keep:
         return None
     try:
         return re.compile(keep)
     except re.error as error:
-        raise ConfigError(f"{keep!r}, whose matches are to be kept, is no regular expression: {error}.") from None
+        raise ConfigError(f"The pattern of terms to keep, {keep!r}, is not a regular expression: {error}.") from None
 
 
 def _is_whole(line: str, start: int, end: int) -> tuple[bool, bool]:
-    """Say of both ends of a part whether what touches it is no further letter, or digit, of the same word."""
+    """Return whether each end of a span is a word boundary."""
     first, last = class_of(line[start]), class_of(line[end - 1])
     return (
         not first or start == 0 or class_of(line[start - 1]) != first,

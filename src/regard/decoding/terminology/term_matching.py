@@ -1,9 +1,9 @@
-"""Where a term stands in a text, also while the text is still being written.
+"""Find terms in a text, also while the text is being generated.
 
-A term that begins or ends with a letter stands there as a whole word: no other letter touches it. The same holds for
+A term that begins or ends with a letter matches only a whole word: no other letter may touch it. The same holds for
 digits, so that `3` is not found in `2023`. Letters of scripts without spaces may touch one another.
 
-Texts are bytes (UTF-8), since some tokens add only a part of a character.
+Texts are bytes (UTF-8), since some tokens are only a part of a character.
 """
 
 import unicodedata
@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""How Unicode names the letters of scripts that write no spaces between words."""
+"""Unicode names of scripts that write no spaces between words."""
 
 
 @lru_cache(maxsize=1 << 14)
 def class_of(character: str) -> str:
-    """Return `letter` or `digit` for what belongs to a word with others of its kind, and nothing for all else."""
+    """Return `letter` or `digit` for characters that form words with others of their kind, and "" for all others."""
     if character.isdecimal():
         return "digit"
     if not character.isalpha() and not unicodedata.category(character).startswith("M"):
@@ -25,23 +25,23 @@ def class_of(character: str) -> str:
 
 
 class Scan(NamedTuple):
-    """Where a term was found in a text."""
+    """Occurrences of a term in a text."""
 
     places: list[int]
-    """Where it begins, from left to right; no two overlap."""
+    """Start of each occurrence, from left to right; no two overlap."""
     open: int | None
-    """Where it stands at the very end of a text that goes on: what comes next decides whether it is a whole word."""
+    """Start of an occurrence at the very end of an unfinished text: what comes next decides if it is a whole word."""
     end: int
-    """Where the last one of `places` ends."""
+    """End of the last one of `places`."""
 
 
 class Reading(NamedTuple):
-    """What a term has to know of a text so far."""
+    """What has to be known of a text so far to match a term."""
 
     before: str = ""
     """The class of the character before the tail."""
     tail: bytes = b""
-    """The end of the text, as far as the term may begin there; or a part of a character."""
+    """The end of the text where the term may start, or an incomplete character."""
 
 
 class Pattern(NamedTuple):
@@ -49,12 +49,12 @@ class Pattern(NamedTuple):
 
     text: bytes
     left: str = ""
-    """The class of characters that may not stand right before it; none if it is empty."""
+    """Class of characters not allowed right before it; empty for none."""
     right: str = ""
-    """The class of characters that may not stand right after it."""
+    """Class of characters not allowed right after it."""
 
     def scan(self, text: bytes, before: str = "", goes_on: bool = False) -> Scan:
-        """Find the term in a text that follows a character of class `before`, and ends unless it `goes_on`."""
+        """Find the term in a text after a character of class `before`; `goes_on` if the text is unfinished."""
         places: list[int] = []
         end = 0
         place = text.find(self.text)
@@ -74,7 +74,7 @@ class Pattern(NamedTuple):
         return Scan(places, None, end)
 
     def read(self, reading: Reading, added: bytes) -> tuple[Reading, int]:
-        """Go on with a text by some bytes; tell how many more occurrences are sure now."""
+        """Append bytes to a text; return the new reading and the number of new certain occurrences."""
         if not reading.tail and self.text[0] not in added:
             last = len(added) - 1
             if last < 0 or added[last] < 0x80:  # as nearly always
@@ -85,14 +85,14 @@ class Pattern(NamedTuple):
         return Reading(_class_before(text, start, reading.before), text[start:]), len(found.places)
 
     def stands_at_end(self, reading: Reading) -> bool:
-        """Whether the term was just written, and only waits for what comes next."""
+        """Whether the term is at the very end, subject to what comes next."""
         return reading.tail.startswith(self.text)
 
     def _begins(self, text: bytes, place: int, before: str) -> bool:
         return not self.left or _class_before(text, place, before) != self.left
 
     def _next_start(self, text: bytes, found: Scan, before: str) -> int:
-        """Return where the next occurrence may begin, or else the place of a character that is not whole."""
+        """Return where the next occurrence may start, or else the start of an incomplete character."""
         if found.open is not None:
             return found.open
         for place in range(max(found.end, len(text) - len(self.text) + 1), len(text)):
@@ -105,7 +105,7 @@ class Pattern(NamedTuple):
 
 
 def _first(text: bytes) -> bytes | None:
-    """Return the first character of a text; None where it is not whole yet."""
+    """Return the first character of a text; None if it is incomplete."""
     if not text:
         return None
     size = 1 if text[0] < 0xC0 else 2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4
@@ -115,7 +115,7 @@ def _first(text: bytes) -> bytes | None:
 
 
 def _class_before(text: bytes, place: int, before: str) -> str:
-    """Return the class of the character that ends at a place."""
+    """Return the class of the character that ends at `place`."""
     if not place:
         return before
     start = place - 1

@@ -1,4 +1,4 @@
-"""How a vocabulary spells a term: the bytes that each token adds to a text, and the tokens that write the term."""
+"""How a vocabulary spells a term: the bytes that each token adds to a text, and the tokens of the term."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,7 +9,7 @@ from regard.data.tokenizers.base import Tokenizer
 from regard.decoding.terminology.term_matching import class_of
 
 _APART = "\t"
-"""No piece of subwords holds it, so what follows it is spelt as if it were glued to something."""
+"""No subword contains it, so what follows it is encoded as if joined to something."""
 
 
 class Unit(NamedTuple):
@@ -17,46 +17,46 @@ class Unit(NamedTuple):
 
     token: int
     text: bytes
-    """What it adds to the text: for the unknown token, what it stands for."""
+    """The text it adds; for the unknown token, what it stands for."""
 
 
 Way = tuple[Unit, ...]
 
 
 class Ways(NamedTuple):
-    """How a term is written in the middle of a text."""
+    """Tokenizations of a term."""
 
     always: Way
-    """Anywhere, as a word of its own where words are set apart by spaces."""
+    """Anywhere, as a word of its own if the script has spaces."""
     glued: Way | None = None
-    """Right after what is there."""
+    """Joined to what is before."""
     first: Way | None = None
     """At the start of a text."""
 
 
 class Spelling:
-    """What a target tokenizer's tokens add to a text."""
+    """The texts of a target tokenizer's tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.kind = tokenizer.kind
         self.spaces = self.kind != "characters" or UNK not in tokenizer.encode(" ")
-        """Whether it can write a space."""
+        """Whether it can encode a space."""
         self._known: dict[int, bytes] = {}
 
     @cached_property
     def sets_apart(self) -> bool:
-        """Whether its words are set apart by spaces."""
+        """Whether spaces separate its words."""
         return self.spaces and _is_spaced(self.tokenizer)
 
     def bytes_of(self, token: int) -> bytes:
-        """Return what a token adds."""
+        """Return the bytes that a token adds."""
         if token not in self._known:
             self._known[token] = self.tokenizer.spell(token)
         return self._known[token]
 
     def ways(self, term: str) -> Ways:
-        """Return how a term is written."""
+        """Return the tokenizations of a term."""
         encode = self.tokenizer.encode
         if self.kind == "words":
             return Ways(self._units(encode(term), [f" {word}" for word in term.split()]))
@@ -75,12 +75,12 @@ class Spelling:
 
 
 def spaced(term: str) -> bool:
-    """Whether a term is written in a script with spaces, as far as its first character tells."""
+    """Whether a term is in a script with spaces, judging by its first character."""
     return bool(class_of(term[0])) or not term[0].isalpha()
 
 
 def _is_spaced(tokenizer: Tokenizer) -> bool:
-    """Whether at least as many entries of a vocabulary are written in scripts with spaces as in others."""
+    """Whether at least half of a vocabulary's entries are in scripts with spaces."""
     entries = [token for token in range(len(MARKS), tokenizer.size) if token not in tokenizer.tag_ids]
     first = [next(filter(str.isalpha, surface), "") for surface in tokenizer.surfaces(entries)]
     letters = [letter for letter in first if letter]

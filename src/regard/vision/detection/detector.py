@@ -59,7 +59,7 @@ class Detector(nn.Module):
 
     @torch.no_grad()
     def draw(self) -> None:
-        """Initialise all weights, including parts with an initialisation of their own; boxes start at their anchors."""
+        """Initialise all weights, including parts with an initialisation of their own; anchors start unmoved."""
         draw(self)
         self.queries.draw()
         for module in self.modules():

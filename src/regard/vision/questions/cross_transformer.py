@@ -72,7 +72,7 @@ class Cross(Answerer):
         Y = X + \mathrm{Attention}(X, X) \qquad Z = Y + \mathrm{Attention}(Y, V) \qquad
         X' = Z + \mathrm{FFN}(Z) \qquad p(y) = \mathrm{softmax}(W_o x_0)
 
-    where X are the words after the question token, and V the cells. The answer is a linear map of the final state of
+    where X are the question token and the words, and V the cells. The answer is a linear map of the final state of
     the question token, or of the mean of all tokens. With several layers a word can find an object in one, and start
     from there to find another in the next.
     Differs from the paper: the image does not attend to the words, so several questions can share its encoding. Without
