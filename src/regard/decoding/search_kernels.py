@@ -148,7 +148,7 @@ def _choose(
 
 
 class Choosing(NamedTuple):
-    """State of a search: `static_search.Board` and `Record`, and what changes with the step."""
+    """State of a search: `static_search.SearchState` and `Record`, and what changes with the step."""
 
     penalties: Float[Tensor, " L"]
     length: Int[Tensor, " 1"]

@@ -16,7 +16,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 from regard.step_loop import runs_kernels
 
 
-class Asked(NamedTuple):
+class SearchSettings(NamedTuple):
     """Options that are fixed for a frame."""
 
     beam: int
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
     steps: int
 
 
-class Board(NamedTuple):
+class SearchState(NamedTuple):
     """State of a frame's B sentences with N hypotheses each, of which K are to be returned."""
 
     limits: Int[Tensor, " B"]
@@ -73,7 +73,7 @@ class Record(NamedTuple):
 class Frame:
     """Preallocated tensors at fixed addresses for the search of some sentences, and the step that updates them."""
 
-    def __init__(self, decoder: Decoder[Any], like: Encoded, asked: Asked, shape: Shape, allowed: Tensor) -> None:
+    def __init__(self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: Shape, allowed: Tensor) -> None:
         """`like` is an encoder output with the same widths as those to be searched."""
         self.decoder, self.asked, self.shape = decoder, asked, shape
         count, (size, most) = shape.sentences, (asked.beam, asked.n_best)
@@ -92,7 +92,7 @@ class Frame:
         """The first step with NaN logits; 0 if there is none."""
         whole = torch.zeros(count, size, dtype=torch.long, device=device)
         kept = torch.zeros(count, most, dtype=torch.long, device=device)
-        self.board = Board(
+        self.board = SearchState(
             kept[:, 0].clone(), new, new > 0, whole + NEVER, kept + NEVER, kept, kept.clone(), kept[:, 0].clone(),
             whole + NEVER, whole,
         )  # fmt: skip

@@ -51,11 +51,11 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Build the same model without initialising it, which takes most of the time: its weights are to be loaded."""
-    with NothingDrawn():
+    with SkipInitialisation():
         return assemble(config, source_size, target_size)
 
 
-class NothingDrawn(TorchFunctionMode):
+class SkipInitialisation(TorchFunctionMode):
     """Disable random initialisation: tensors that would be filled at random stay uninitialised."""
 
     drawing: ClassVar = {

@@ -8,7 +8,7 @@ from torch import nn
 
 
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
+def inference_mode(model: nn.Module) -> Iterator[None]:
     """Switch off dropout and gradients within the context, then restore the training mode."""
     training = model.training
     model.eval()

@@ -27,7 +27,7 @@ POOLINGS = ("mean", "class")
 NONE = "none"
 
 
-class Pictured(NamedTuple):
+class EncodedImage(NamedTuple):
     """Result of an image encoder, with what is needed to lay attention over the image."""
 
     encoded: Encoded
@@ -78,18 +78,18 @@ class ImageEncoder(Encoder):
 
     def see(
         self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None = None, look: bool = True
-    ) -> Pictured:
+    ) -> EncodedImage:
         """Encode, and return the grid of the cells and the attention on the way.
 
         A block's weights are under its name (`stem.stages.2.2`), a layer's, B×T×H×S, under `layers.0` and so on; with a
         class token, the first of the T and of the S is its.
         """
         if not look:
-            return Pictured(*self._read(source, mask), {})
+            return EncodedImage(*self._read(source, mask), {})
         with watched_blocks(self) as looks, watched(self.layers) as layers:
             encoded, grid = self._read(source, mask)
         own = {f"layers.{name.partition('.')[0]}": found[-1] for name, found in layers.items()}
-        return Pictured(encoded, grid, {**looks, **own})
+        return EncodedImage(encoded, grid, {**looks, **own})
 
     def _read(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> tuple[Encoded, Grid]:
         states, real, grid = self.stem(source, mask)

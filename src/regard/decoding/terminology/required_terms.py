@@ -29,7 +29,7 @@ class Held(NamedTuple):
     """The constraints for the search; shared by all texts with the same terms."""
 
 
-class Survivors:
+class RequiredTerms:
     """Finds the terms that translations must contain, and fills in those with tokens that the vocabulary lacks."""
 
     def __init__(self, tokenizer: Tokenizer, keep: str = "", glossary: Glossary | None = None) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.export.programs.graphs import read_export
 from regard.export.programs.tokens import Tokenizer
-from regard.export.programs.writing import Writer
+from regard.export.programs.greedy_decoding import Writer
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.grid_positions import Grid
-from regard.vision.questions.base import Answered, Answerer
+from regard.vision.questions.base import AnswererOutput, Answerer
 from regard.vision.questions.batch import QuestionBatch
 
 
@@ -105,7 +105,7 @@ def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) ->
 
 
 def hits(
-    seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None
+    seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
 ) -> tuple[Bool[Tensor, " N"], Bool[Tensor, " N"]]:
     """Return for which questions the cell with most attention is a gold one, and which questions have gold cells.
 
@@ -141,7 +141,7 @@ class QuestionScores:
         """By kind, and by whether held out: questions, right answers, questions with gold cells, and their hits."""
         self._loss, self.count = 0.0, 0
 
-    def add(self, seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None) -> None:
+    def add(self, seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None) -> None:
         """Count a batch; `layer` and `head` restrict whose attention counts."""
         right = seen.logits.argmax(dim=1) == batch.answers
         hit, there = hits(seen, batch, layer, head)
@@ -198,7 +198,7 @@ def score_questions(
     With `look=False` attention is not scored, which is faster.
     """
     scores = QuestionScores(kinds)
-    with at_rest(model):
+    with inference_mode(model):
         for batch in batches:
             here = batch.to(device)
             scores.add(model.see(here.features, here.asking, here.mask, look), here)
