@@ -175,7 +175,7 @@ def test_a_model_that_knows_so_many_places_reads_the_beginning_of_longer_texts(c
     with caplog.at_level(logging.WARNING, "regard"):
         found = translator.translate(texts)
     assert [record.getMessage() for record in caplog.records] == [
-        "A text of 10 tokens has more than the 3 places that the model knows: only its beginning is read. "
+        "A text of 10 tokens is longer than the 3 positions of the model: only its beginning is read. "
         "the old cat is red and the dress is old…"
     ]
     assert found[1].attention.source == ("the", "old", "cat", "</s>")

@@ -356,7 +356,7 @@ def test_a_precision_that_is_not_followed_is_told_of_once(caplog):
     for _ in range(2):
         engines.find(make(KNOWN["transformer"]), options, 0, 10)
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("decoding.precision=int8 (for --fast) is not followed: ")
+    assert caplog.messages[0].startswith("decoding.precision=int8 (for --fast) is not available: ")
     assert Engines().find(make(KNOWN["transformer"]), DecodingConfig(coverage_penalty=0.2), 0, 10) is None
     assert len(caplog.messages) == 1
 
