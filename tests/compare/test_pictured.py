@@ -128,7 +128,9 @@ def test_the_report_shows_each_picture_once_for_each_variant(described):
 def test_classifiers_are_measured_by_accuracy_and_without_a_test_of_words(make, clothes, tmp_path):
     plain, gated = classifier("plain", "resnet-small", clothes), classifier("gated", "hu2017-se-small", clothes)
     found, said = make.run(tmp_path / "out", plain, gated, terms=Terms())
-    report = evaluate_classes(ImageClassPredictor.load(found.folder / "models" / "gated"), open_pictures([str(clothes)], "test"))
+    report = evaluate_classes(
+        ImageClassPredictor.load(found.folder / "models" / "gated"), open_pictures([str(clothes)], "test")
+    )
     assert found["gated"].stat("main").mean == found["gated"].score("accuracy").mean == report["accuracy"].value
     assert found["gated"].score("loss").mean == pytest.approx(report["loss"].value)
     assert found["gated"].stat("p") is None

@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding import static_search
 from regard.decoding.state_reordering import move
-from regard.decoding.static_search import SearchSettings, SearchState, Frame, Record
+from regard.decoding.static_search import Frame, Record, SearchSettings, SearchState
 from regard.decoding.top_k import Top, top_of
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"

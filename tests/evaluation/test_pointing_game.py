@@ -113,7 +113,9 @@ def test_made_to_write_what_it_wrote_a_model_looks_as_it_did(focus):
     captioner = build_captioner(model, tokenizers.target.size)
     for parameter in captioner.parameters():
         torch.nn.init.normal_(parameter, std=1.4)
-    predictor = CaptionPredictor(captioner, tokenizers, Config(model=model, decoding=DecodingConfig(beam=3, max_length=9)))
+    predictor = CaptionPredictor(
+        captioner, tokenizers, Config(model=model, decoding=DecodingConfig(beam=3, max_length=9))
+    )
     own = predictor.caption(IMAGES)
     others = [SCENES.captions(number) for number in range(len(SCENES))]
     given = predictor.align(IMAGES, [(*more, one.text) for more, one in zip(others, own, strict=True)], batch_size=4)

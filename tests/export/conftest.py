@@ -20,7 +20,9 @@ pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "bag", "coat"))
-QUESTIONS = QuestionVocabulary.of([[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]])
+QUESTIONS = QuestionVocabulary.of(
+    [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
+)
 LOOKS = AttentionConfig(score="scaled-dot", heads=2, project=True)
 TEXTS = ModelConfig(
     embedding=8,

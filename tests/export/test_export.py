@@ -71,8 +71,8 @@ def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, 
 def weights_of(exported, picture):
     """Where the shipped program's own writer looked, for each token but the end mark."""
     from regard.export.programs.graphs import read_export
-    from regard.export.programs.pixels import read_picture
     from regard.export.programs.greedy_decoding import Writer
+    from regard.export.programs.pixels import read_picture
 
     told = read_export(exported.folder)
     return Writer(told, exported.folder).write(read_picture(picture, told["image"]), told["image"]["cells"])[1]

@@ -18,7 +18,9 @@ from regard.serve.served_models import open_models
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "<b>bag</b>", "coat"))
-QUESTIONS = QuestionVocabulary.of([[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]])
+QUESTIONS = QuestionVocabulary.of(
+    [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
+)
 TEXTS = ModelConfig(
     embedding=11,
     encoder=EncoderConfig(width=7),

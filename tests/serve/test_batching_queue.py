@@ -6,7 +6,7 @@ from threading import Event, Thread
 import pytest
 
 from regard.errors import DataError
-from regard.serve.batching_queue import BusyError, BatchingQueue
+from regard.serve.batching_queue import BatchingQueue, BusyError
 
 
 class Held:
@@ -39,7 +39,12 @@ def queue_at_work(held, **options):
 
 def test_what_comes_together_is_one_batch_and_everyone_gets_their_own(held):
     queue, first = queue_at_work(held, most=6)
-    jobs = [queue.ask("a", [1, 2], held), queue.ask("b", [7], held), queue.ask("a", [3], held), queue.ask("a", [], held)]
+    jobs = [
+        queue.ask("a", [1, 2], held),
+        queue.ask("b", [7], held),
+        queue.ask("a", [3], held),
+        queue.ask("a", [], held),
+    ]
     jobs += [queue.ask("a", [4, 5, 6, 8], held)]  # there is no room for these with the others
     held.go.set()
     assert [job.result(10) for job in jobs] == [[10, 20], [70], [30], [], [40, 50, 60, 80]]

@@ -140,7 +140,9 @@ def test_weights_are_those_of_the_question(name):
 def test_padding_of_questions_and_regions_changes_nothing(name):
     model, asked, regions = made(name), asking(), drawn(B, S, C)
     wanted = model.see(regions, asked, torch.ones(B, S, dtype=torch.bool))
-    more = QuestionTokens(nn.functional.pad(asked.tokens, (0, 2), value=5), nn.functional.pad(asked.mask, (0, 2)), asked.about)
+    more = QuestionTokens(
+        nn.functional.pad(asked.tokens, (0, 2), value=5), nn.functional.pad(asked.mask, (0, 2)), asked.about
+    )
     padded = torch.cat([regions, torch.full((B, 3, C), math.nan, dtype=torch.float64)], dim=1)
     real = torch.arange(S + 3).expand(B, -1) < S
     got = model.see(padded, more, real)

@@ -27,7 +27,9 @@ class QuestionVocabulary:
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, train: Sequence[Sequence[PictureQuestion]], valid: Sequence[Sequence[PictureQuestion]] = ()) -> "QuestionVocabulary":
+    def of(
+        cls, train: Sequence[Sequence[PictureQuestion]], valid: Sequence[Sequence[PictureQuestion]] = ()
+    ) -> "QuestionVocabulary":
         """Take the words of a training corpus, by the alphabet, and answers and kinds of validation too.
 
         So what training has no answer of is answered wrongly, and can be scored.

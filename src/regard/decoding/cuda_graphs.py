@@ -20,7 +20,7 @@ from regard.config import DecodingConfig
 from regard.decoding.hypothesis import End, History, Hypothesis
 from regard.decoding.search_loop import no_translation, not_finite
 from regard.decoding.search_methods import Request
-from regard.decoding.static_search import SearchSettings, Frame, Shape, each, send
+from regard.decoding.static_search import Frame, SearchSettings, Shape, each, send
 from regard.decoding.token_limits import NEVER, Rules, limit
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Int, Tensor

@@ -18,7 +18,7 @@ from regard.decoding.search_loop import no_translation, not_finite
 from regard.decoding.search_methods import Request
 from regard.decoding.token_limits import Rules
 from regard.models.seq2seq import Seq2Seq
-from regard.native.decoder import LONGEST, SearchRequest, Engine, Found, Options, UnknownError
+from regard.native.decoder import LONGEST, Engine, Found, Options, SearchRequest, UnknownError
 from regard.native.encoder import Reading
 from regard.native.library import library
 

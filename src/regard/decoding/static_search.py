@@ -73,7 +73,9 @@ class Record(NamedTuple):
 class Frame:
     """Room for the search of some sentences: tensors that stay where they are, and the step that changes them."""
 
-    def __init__(self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: Shape, allowed: Tensor) -> None:
+    def __init__(
+        self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: Shape, allowed: Tensor
+    ) -> None:
         """`like` has sources of the same widths as those that will be searched."""
         self.decoder, self.asked, self.shape = decoder, asked, shape
         count, (size, most) = shape.sentences, (asked.beam, asked.n_best)

@@ -17,7 +17,7 @@ from regard.native.library import library
 from regard.native.weight_layout import DecoderPlan, UnknownError
 from regard.shapes import Tensor
 
-__all__ = ["SearchRequest", "Engine", "Found", "UnknownError"]
+__all__ = ["Engine", "Found", "SearchRequest", "UnknownError"]
 
 LONGEST = 512
 """Positions that are written down in advance; more where more are needed."""

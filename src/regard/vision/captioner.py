@@ -8,7 +8,7 @@ from regard.layers.dropout import Dropout
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Bool, Int, Tensor
-from regard.vision.encoder import ImageEncoder, EncodedImage
+from regard.vision.encoder import EncodedImage, ImageEncoder
 from regard.vision.pixels import from_pixels
 
 

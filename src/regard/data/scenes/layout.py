@@ -31,7 +31,9 @@ def lay_out(chance: PortableRandom, held_out: bool) -> tuple[str, tuple[Thing, .
     Where combinations are held out, at least one thing is of a reserved kind; elsewhere none is.
     """
     layout = chance.weighted((("alone", 0.08), ("around", 0.44), ("crowd", 0.48)))
-    make: Callable[[PortableRandom, bool], list[Thing] | None] = {"alone": _alone, "around": _around, "crowd": _crowd}[layout]
+    make: Callable[[PortableRandom, bool], list[Thing] | None] = {"alone": _alone, "around": _around, "crowd": _crowd}[
+        layout
+    ]
     while (things := make(chance, held_out)) is None:
         pass
     return layout, tuple(_finish(chance, thing) for thing in things)

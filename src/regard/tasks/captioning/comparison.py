@@ -13,7 +13,7 @@ from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.predictor import PictureCaption, CaptionPredictor
+from regard.tasks.captioning.predictor import CaptionPredictor, PictureCaption
 from regard.tasks.picture_task import numbers_in
 from regard.viz.image_trace import ImageTrace
 

@@ -15,7 +15,7 @@ from regard.demo import train_once
 from regard.evaluation.alignment_error_rate import Reading
 from regard.presets.vision import vision
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.predictor import PictureCaption, CaptionPredictor
+from regard.tasks.captioning.predictor import CaptionPredictor, PictureCaption
 from regard.viz.image_trace import Box, ImageTrace
 
 PIXELS = 32

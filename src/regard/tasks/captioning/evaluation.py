@@ -12,8 +12,8 @@ from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.bleu_chrf import bleu_of_captions
 from regard.evaluation.error_rates import exact_match
 from regard.evaluation.report import Report, Score
-from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.captioning.pointing_game import PARTS, ScenePointing
+from regard.tasks.captioning.predictor import CaptionPredictor
 
 CHUNK = 256
 """Pictures that are held at a time."""

@@ -11,7 +11,7 @@ from regard.data.class_labels import Labels
 from regard.data.pictures import Pictures
 from regard.evaluation.report import Report
 from regard.models.model_folder import open_folder
-from regard.task import Say, EvaluationRequest, TrainingData
+from regard.task import EvaluationRequest, Say, TrainingData
 from regard.task_table import BY_NAME
 from regard.tasks.picture_task import PictureTask
 

@@ -14,7 +14,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
 from regard.models.build import assemble, initialise
-from regard.task import Say, EvaluationRequest, Task, TrainingData
+from regard.task import EvaluationRequest, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 EXAMPLES = 3

@@ -15,8 +15,8 @@ from regard.models.inference_mode import inference_mode
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.grid_positions import Grid
-from regard.vision.questions.base import AnswererOutput as Seen
 from regard.vision.questions.base import Answerer
+from regard.vision.questions.base import AnswererOutput as Seen
 from regard.vision.questions.batch import QuestionArrays, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import Answer, looked_at, predict
 from regard.viz.trace import AttentionTrace
@@ -108,7 +108,9 @@ class AnswerPredictor:
                     continue
                 batch = QuestionSet(pictures[start : start + size], self._asked(some)).batch(np.arange(len(some)))
                 said = iter(predict(self.model, batch.to(device), self.words.answers, look, top))
-                found += [[QuestionAnswer(one, next(said), self.words.words.labels(one)) for one in each] for each in some]
+                found += [
+                    [QuestionAnswer(one, next(said), self.words.words.labels(one)) for one in each] for each in some
+                ]
         return found
 
     def _asked(self, questions: Sequence[Sequence[str]]) -> QuestionArrays:

@@ -21,7 +21,7 @@ from regard.tasks.picture_sources import PictureSources, guided_grid, train_pict
 from regard.training.auxiliary_losses import check_looks
 from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answerer
-from regard.vision.questions.batch import QuestionArrays, Names, Question, QuestionBatch, QuestionSet
+from regard.vision.questions.batch import Names, Question, QuestionArrays, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import question_loss, score_questions
 
 AT_ONCE = 64
@@ -72,7 +72,9 @@ class AnswerObjective:
         check_looks(weights, settings.guided_layer, settings.guided_head)
 
 
-def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[QuestionVocabulary, TrainingData]:
+def open_data(
+    config: Config, folder: Path, sources: PictureSources, say: Say
+) -> tuple[QuestionVocabulary, TrainingData]:
     """Make caches in a model folder, or take those that a resumed run made when it began."""
     train, known_by, words = _open_train(config, folder, sources, say)
     validate = None
@@ -100,7 +102,9 @@ def draw_order(train: QuestionSet, batch_tokens: int, each: int, seed: int, epoc
     return np.split(rows, np.cumsum([each * len(some) for some in order])[:-1])
 
 
-def _open_train(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[QuestionSet, str, QuestionVocabulary]:
+def _open_train(
+    config: Config, folder: Path, sources: PictureSources, say: Say
+) -> tuple[QuestionSet, str, QuestionVocabulary]:
     pictures = sources.train
     if pictures is None:
         words = QuestionVocabulary.load(folder)

@@ -36,7 +36,9 @@ class SummedLook(nn.Module):
         self.heads = Heads(query_width, state_width, config.heads, config.heads, width, query_width)
         self.bias = nn.Parameter(torch.zeros(config.heads))
 
-    def forward(self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens) -> Float[Tensor, "N T D"]:
+    def forward(
+        self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens
+    ) -> Float[Tensor, "N T D"]:
         """Look with all words."""
         keys, values, mask = self.heads.keys(encoded.states), self.heads.values(encoded.states), encoded.mask
         keys, values, mask = of_questions((keys, values, mask), asking)  # B H S d, where B divides N

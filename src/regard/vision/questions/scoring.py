@@ -9,7 +9,7 @@ from torch.nn import functional
 from regard.models.inference_mode import inference_mode
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.grid_positions import Grid
-from regard.vision.questions.base import AnswererOutput, Answerer
+from regard.vision.questions.base import Answerer, AnswererOutput
 from regard.vision.questions.batch import QuestionBatch
 
 
@@ -141,7 +141,9 @@ class QuestionScores:
         """By kind, and by whether it is new: questions, right answers, those with a gold cell, and hits of these."""
         self._loss, self.count = 0.0, 0
 
-    def add(self, seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None) -> None:
+    def add(
+        self, seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
+    ) -> None:
         """Count a batch; `layer` and `head` say whose looks count."""
         right = seen.logits.argmax(dim=1) == batch.answers
         hit, there = hits(seen, batch, layer, head)

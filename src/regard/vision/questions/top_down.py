@@ -11,7 +11,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.rnn_cells import CellState, cells
 from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.questions.base import Answerer, QuestionTokens, Parts, answerers, of_questions
+from regard.vision.questions.base import Answerer, Parts, QuestionTokens, answerers, of_questions
 from regard.vision.questions.gated_tanh import GatedTanh, GatedTanhScore
 from regard.vision.questions.question_words import PAD
 
