@@ -21,7 +21,7 @@ from regard.errors import ConfigError
 from regard.layers.readout import readouts
 from regard.layers.rnn_cells import cells
 from regard.masks import from_lengths, reversal
-from regard.models.build import build_model
+from regard.models.build import build_empty, build_model
 from regard.models.pointer_generator import Pointer, PointerState
 from regard.models.registries import decoders, encoders
 from regard.models.seq2seq import Seq2Seq
@@ -199,8 +199,7 @@ def copying() -> dict[str, ModelConfig]:
 
 def refusal(model: ModelConfig) -> str | None:
     try:
-        with torch.device("meta"):
-            build_model(model, W, W)
+        build_empty(model, W, W)
     except ConfigError as error:
         return str(error)
     return None
