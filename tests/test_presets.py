@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.models.build import build_model
+from regard.models.build import build_empty
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset, visions
 
@@ -16,7 +16,7 @@ def model(name):
     """Make a preset's model with tiny vocabularies, without memory for its weights."""
     config = preset(name).model
     with torch.device("meta"):
-        return build_model(config, SOURCE, SOURCE if config.tie == "all" else TARGET)
+        return build_empty(config, SOURCE, SOURCE if config.tie == "all" else TARGET)
 
 
 def weights(name):
