@@ -11,6 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+# They start more than a hundred processes: none is to compile again what another has compiled.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -39,6 +42,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     from triton.runtime import interpreter
 
     patch, patched = interpreter._patch_lang, set()
+    numpy_type, numpy_types = interpreter._get_np_dtype, {}
 
     def patch_once(function):
         """Replace the language for a module's kernels once: at every call it would take a third of the time."""
@@ -47,7 +51,17 @@ if os.environ.get("TRITON_INTERPRET") == "1":
             patch(function)
         return interpreter._LangPatchScope()
 
+    def numpy_type_of(kind):
+        """Look NumPy's type up by name: a table of all of them is made at every call otherwise."""
+        name = str(kind.scalar)
+        if name not in numpy_types:
+            numpy_types[name] = numpy_type(kind)
+        return numpy_types[name]
+
     interpreter._patch_lang = patch_once
+    # Whether a sum of places overflows, which it cannot in tests so small, took another quarter.
+    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+    interpreter._get_np_dtype = numpy_type_of
 
 
 def pytest_collection_finish():

@@ -6,7 +6,7 @@ import torch
 from regard.errors import ConfigError
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset, visions
-from regard.task import build
+from regard.task import build_empty
 
 SOURCE, TARGET = 31, 37
 LARGE = ("sutskever2014", "cho2014", "bahdanau2014", "luong2015")
@@ -16,7 +16,7 @@ def model(name):
     """Make a preset's model with tiny vocabularies, without memory for its weights."""
     config = preset(name).model
     with torch.device("meta"):
-        return build(config, SOURCE, SOURCE if config.tie == "all" else TARGET)
+        return build_empty(config, SOURCE, SOURCE if config.tie == "all" else TARGET)
 
 
 def weights(name):

@@ -28,7 +28,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.tape_attention import TapeAttention
 from regard.models.transformer import TransformerDecoder, TransformerState
 from regard.presets import preset, presets
-from regard.task import build
+from regard.task import build_empty
 from regard.training.setting_checks import check
 
 B, S, T, W = 3, 7, 5, 29
@@ -202,8 +202,7 @@ def copying() -> dict[str, ModelConfig]:
 
 def refusal(model: ModelConfig) -> str | None:
     try:
-        with torch.device("meta"):
-            build_model(model, W, W)
+        build_empty(model, W, W)
     except ConfigError as error:
         return str(error)
     return None
@@ -578,7 +577,7 @@ def test_every_preset_can_be_trained_and_is_made_at_its_full_size(name):
     check(replace(config, data=DataConfig(train=("reverse",))))
     size = config.tokenizer.vocabulary
     with torch.device("meta"):
-        model = build(config.model, size, size)
+        model = build_empty(config.model, size, size)
     assert sum(parameter.numel() for parameter in model.parameters()) > 1_000_000
 
 

@@ -16,7 +16,7 @@ from regard.attention import focuses, reaches, scores
 from regard.attention.positions import positions
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
-from regard.models.build import build_model
+from regard.models.build import build_empty, build_model
 from regard.models.recurrent_encoder import pack
 from regard.models.registries import decoders
 from regard.presets import preset
@@ -471,7 +471,7 @@ SOURCE, TARGET = 31, 37
 
 def size(name):
     with torch.device("meta"):
-        return sum(parameter.numel() for parameter in build_model(preset(name).model, SOURCE, TARGET).parameters())
+        return sum(parameter.numel() for parameter in build_empty(preset(name).model, SOURCE, TARGET).parameters())
 
 
 def linear(inputs, outputs):

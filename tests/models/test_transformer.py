@@ -11,7 +11,7 @@ from regard.config import AttentionConfig, DataConfig, DecoderConfig, EncoderCon
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.masks import from_lengths
-from regard.models.build import build_model
+from regard.models.build import build_empty, build_model
 from regard.models.transformer_layer import DecoderLayer, EncoderLayer
 from regard.presets import preset
 from regard.training.optimizer import optimizers
@@ -189,7 +189,7 @@ def test_a_language_model_is_torch_s_encoder_with_its_future_hidden(norm):
 
 def count(name, size):
     with torch.device("meta"):
-        model = build_model(preset(name).model, size, size)
+        model = build_empty(preset(name).model, size, size)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -8,7 +8,7 @@ import torch
 from regard.config import Config
 from regard.config_io import from_dict, to_dict
 from regard.presets.vision import vision, visions
-from regard.task import build
+from regard.task import build, build_empty
 from regard.vision.blocks import blocks
 
 MEASURED = {"resnet": 2.8, "dosovitskiy2020-vit": 86, "dosovitskiy2020-vit-small": 0.8}
@@ -22,7 +22,7 @@ def test_every_preset_makes_a_model_that_reads_its_images(name):
     assert visions[name].__doc__
     assert from_dict(Config, to_dict(config)) == config
     with torch.device("meta"):
-        model = build(config.model, 29, 31)
+        model = build_empty(config.model, 29, 31)
     assert math.prod(model.encoder.stem.grid) in (49, 64, 196, 256)
     weights = sum(parameter.numel() for parameter in model.parameters())
     if name in MEASURED:
