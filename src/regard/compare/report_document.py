@@ -91,17 +91,17 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Strip:
-    """What one variant made of a picture; `images/NAME.png` has the attention over it, where there is a name."""
+    """What one variant made of a picture or a text; `images/FILE` has the attention over it, where there is one."""
 
     variant: str
     text: str
-    name: str
+    file: str
     about: str = ""
 
 
 @dataclass(frozen=True)
 class Overlaid:
-    """One picture, and below each other what every variant made of it."""
+    """One picture or text, and below each other what every variant made of it."""
 
     source: str
     strips: tuple[Strip, ...]

@@ -28,8 +28,15 @@ class Findings:
 
     @property
     def pictured(self) -> bool:
-        """Whether pictures were read."""
+        """Whether what was read has scores of its own: pictures, or texts that are classified."""
         return any(row.scores for row in self.rows)
+
+    @property
+    def unit(self) -> str:
+        """What was read: pictures, texts to classify, or sentences."""
+        if not self.pictured:
+            return "sentences"
+        return "texts" if any(run.unit == "texts" for row in self.rows for run in row.finished) else "pictures"
 
     @property
     def main(self) -> str:
