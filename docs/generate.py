@@ -168,6 +168,8 @@ def _sizes(model: Any) -> tuple[str, str, str]:
     way = "bidirectional " if recurrent and encoder.bidirectional else ""
     kind = encoder.cell.upper() if encoder.kind == "recurrent" else encoder.kind
     read = "none" if encoder.kind == "none" else f"{way}{kind}, {_layers(encoder.layers)} of {encoder.width}"
+    if model.task == "classify":
+        return read, look.score, "none: it classifies"
     cell = "" if decoder.kind in ("transformer", "lstmn") else f" {decoder.cell.upper()}"
     write = f"{decoder.kind}{cell}, {_layers(decoder.layers)} of {decoder.width}"
     if look is None or encoder.kind == "none":

@@ -17,9 +17,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch
+import torch  # noqa: E402
 
-import shape_checks
+import shape_checks  # noqa: E402
 
 CHECKED = (
     *("masks", "viz", "attention", "layers", "models", "vision"),

@@ -363,8 +363,7 @@ class TrainingConfig:
     save_every: int = 1000
     """Steps between checkpoints, which are also made at each validation; 0 for only then."""
     metric: str = "bleu"
-    """Score that selects the best model and stops training early: bleu, chrf or exact (whole lines right) of decoded
-    text, accuracy (classify, answer), f1 (classify texts), ap (detect) or loss."""
+    """Score that selects the best model: bleu, chrf or exact (of decoded text), accuracy, f1 (texts), ap or loss."""
     patience: int = 5
     """Early stopping: validations without a better score, not counting the warm-up; 0 for never."""
     log_every: int = 50

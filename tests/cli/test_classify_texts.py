@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
+from regard.config_io import override
+from regard.data.class_labels import Labels
 from regard.data.tokenizers import Tokenizers
 from regard.models.model_folder import open_folder
+from regard.presets.vision import visions
 from regard.tasks.text_classification.text_labeller import TextLabeller
 from regard.viz.trace import AttentionTrace
 
@@ -31,6 +34,7 @@ def options(changes):
     return tuple(part for name, value in given.items() for part in ("--set", f"{name}={value}"))
 
 
+SMALL_PICTURES = ["model.image.size=16", "model.image.width=16", "model.image.units=1", "model.image.reduction=2"]
 TINY = options(SMALL)
 BLIND = options({**SMALL, "model.attention.width": None, "model.attention": "none"})
 TEXTS = ["The film is dull. It has a plot.", "", "A superb scene. The actor is great. Lovely music.", "film"]
@@ -336,3 +340,13 @@ def test_a_folder_holds_what_it_is(trained):
     config = open_folder(trained("hierarchical"))
     assert config.model.hierarchical
     assert (config.tokenizer.target_kind, config.tokenizer.joint) == ("lines", False)
+
+
+def test_a_classifier_of_pictures_takes_no_texts(refused, make_folder, here):
+    clothes = make_folder(here / "clothes", override(visions["hu2017-se-small"](), SMALL_PICTURES), Labels(("a", "b")))
+    assert refused("classify", clothes, "--attention", stdin=b"a film\n") == (
+        f"--attention is for texts: regard attend {clothes} IMAGE shows what speaks for a class."
+    )
+    assert refused("classify", clothes, stdin=b"a film\n") == (
+        "There is nothing to classify: give image files, or a folder of them."
+    )

@@ -43,9 +43,9 @@ _OF_TEXTS = (
     "gold alignments. sent/s: sentences translated per second. The best value of a column is in bold."
 )
 _OF_PICTURES = (
-    "Scores are those of regard evaluate over all pictures; All scores explains them and adds those of parts of the "
-    "corpus. Training speed is the median, without validation. pictures/s: test pictures processed per second. The "
-    "best value of a column is in bold."
+    "Scores are those of regard evaluate over all {0}; All scores explains them and adds those of parts of the corpus. "
+    "Training speed is the median, without validation. {0}/s: test {0} processed per second. The best value of a "
+    "column is in bold."
 )
 
 
@@ -111,7 +111,7 @@ def _head(document: Document, findings: Findings) -> None:
     if findings.signature:
         document.say(*significance_in_words(findings), note=True)
         document.say(f"{findings.main}: ", Code(findings.signature), note=True)
-    document.say(_OF_PICTURES if findings.pictured else _OF_TEXTS, note=True)
+    document.say(_OF_PICTURES.format(findings.unit) if findings.pictured else _OF_TEXTS, note=True)
 
 
 def significance_in_words(findings: Findings) -> tuple[str | Code, ...]:
@@ -182,7 +182,7 @@ def _plots(document: Document, findings: Findings, pictures: _Pictures) -> None:
     ordered = dict(sorted(((name, 0) for points in lengths.values() for name, _ in points), key=_first_word))
     if len(ordered) > 1 and pictures.draw("length", lambda path: by_length(lengths, path)):
         found.append(Picture("length", "BLEU by source length in words."))
-    panels, ylabel, low = _speed(findings.rows)
+    panels, ylabel, low = _speed(findings)
     if len(rows) > 1 and pictures.draw("speed", lambda path: scatter(panels, path, ylabel=ylabel, low_is_good=low)):
         found.append(Picture("speed", "Speed against quality: further right is faster, higher is better."))
     if found:
@@ -196,15 +196,16 @@ def _first_word(item: tuple[str, int]) -> int:
     return int(item[0].partition("–")[0].rstrip("+"))
 
 
-def _speed(rows: Sequence[Row]) -> tuple[dict[str, list[Dot]], str, bool]:
+def _speed(findings: Findings) -> tuple[dict[str, list[Dot]], str, bool]:
     """Return the points of the speed plots for training and testing: the main score, or perplexity, against speed."""
+    rows = findings.rows
     main = next((one.main for row in rows for run in row.finished if (one := run.evaluation)), "")
     measure, ylabel, low = ("main", main, False) if any(map(_main, rows)) else ("perplexity", "perplexity", True)
     panels: dict[str, list[Dot]] = {}
-    pictured, unit = any(row.scores for row in rows), next((run.unit for row in rows for run in row.finished), "")
+    pictured, unit = findings.pictured, next((run.unit for row in rows for run in row.finished), "")
     for xlabel, speed in (
         (f"training: {unit}/s" if pictured else "training: target tokens/s", "tokens_per_second"),
-        ("testing: pictures/s" if pictured else "translating: sentences/s", "sentences_per_second"),
+        (f"testing: {findings.unit}/s" if pictured else "translating: sentences/s", "sentences_per_second"),
     ):
         for number, row in enumerate(rows):
             x, y = row.stat(speed), row.stat(measure)
@@ -298,7 +299,7 @@ def _data(findings: Findings) -> str:
 
 
 def _unit(findings: Findings) -> str:
-    return "pictures" if findings.pictured else "sentences"
+    return findings.unit
 
 
 def _sentences(findings: Findings) -> int:

@@ -91,17 +91,17 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Strip:
-    """One variant's output for a picture; `images/NAME.png` has the attention over it, unless `name` is empty."""
+    """One variant's output for a picture or a text; `images/FILE` has the attention over it, unless it is empty."""
 
     variant: str
     text: str
-    name: str
+    file: str
     about: str = ""
 
 
 @dataclass(frozen=True)
 class Overlaid:
-    """One picture with the outputs of all variants, one below the other."""
+    """One picture or text with the outputs of all variants, one below the other."""
 
     source: str
     strips: tuple[Strip, ...]

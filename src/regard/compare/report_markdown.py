@@ -71,8 +71,8 @@ def _overlaid(block: Overlaid, images: str) -> str:
     lines += [f"- reference: {escape(block.reference)}"] if block.reference else []
     lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in block.strips]
     for one in block.strips:
-        if one.name:
-            lines += ["", f"![Attention of {escape(one.variant)}]({images}/{one.name}.png)"]
+        if one.file:
+            lines += ["", f"![Attention of {escape(one.variant)}]({images}/{one.file})"]
     return "\n".join(lines)
 
 

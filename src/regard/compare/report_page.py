@@ -114,9 +114,10 @@ def _overlaid(block: Overlaid, images: Path) -> str:
     shown = []
     for one in block.strips:
         drawn = ""
-        if one.name:
-            content = base64.b64encode((images / f"{one.name}.png").read_bytes()).decode()
-            drawn = f'<img alt="Attention of {escape(one.variant)}" src="data:image/png;base64,{content}">'
+        if one.file:
+            content = base64.b64encode((images / one.file).read_bytes()).decode()
+            kind = "svg+xml" if one.file.endswith(".svg") else "png"
+            drawn = f'<img alt="Attention of {escape(one.variant)}" src="data:image/{kind};base64,{content}">'
         about = " · ".join(part for part in (one.about, "" if drawn else "nothing to show") if part)
         shown.append(
             f'<div class="shown"><b>{escape(one.variant)}</b><p class="text">{escape(one.text) or "(nothing)"}</p>'

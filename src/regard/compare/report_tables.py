@@ -59,7 +59,7 @@ def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
         return COLUMNS
     main, *others = (_scored(name, score) for name, score in scores.items())
     unit = next((run.unit for row in rows for run in row.finished), "tokens")
-    about = f"{unit.capitalize()} per second in training."
+    about, read = f"{unit.capitalize()} per second in training.", "texts" if unit == "texts" else "pictures"
     return (
         *(_BY_NAME[name] for name in ("parameters", "steps", "best_step")),
         replace(_BY_NAME["tokens_per_second"], title=f"{unit}/s trained", about=about),
@@ -68,7 +68,7 @@ def columns_of(rows: Sequence[Row]) -> tuple[Measured, ...]:
         replace(_BY_NAME["difference"], about=f"Difference in {main.title} from the baseline."),
         _BY_NAME["p"],
         *others,
-        replace(_BY_NAME["sentences_per_second"], title="pictures/s", about="Test pictures per second."),
+        replace(_BY_NAME["sentences_per_second"], title=f"{read}/s", about=f"Test {read} per second."),
     )
 
 

@@ -28,8 +28,15 @@ class Findings:
 
     @property
     def pictured(self) -> bool:
-        """Whether the models read pictures."""
+        """Whether the task has scores of its own: models that read pictures, or classify texts."""
         return any(row.scores for row in self.rows)
+
+    @property
+    def unit(self) -> str:
+        """What was read: pictures, texts to classify, or sentences."""
+        if not self.pictured:
+            return "sentences"
+        return "texts" if any(run.unit == "texts" for row in self.rows for run in row.finished) else "pictures"
 
     @property
     def main(self) -> str:
