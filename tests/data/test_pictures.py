@@ -316,8 +316,8 @@ FORM = "A line is name.jpg#0 TAB caption, or name.jpg TAB caption, or CSV under 
         ("gone.jpg\tone\na.jpg\ttwo\n", "c.txt has captions of 1 image that images does not have: gone.jpg. "
                                         "Give the folder that has them, or remove their lines."),
         ("".join(f"{n}.jpg\tone\n" for n in range(9)), "c.txt has captions of 9 images that images does not have: "
-                                                        "0.jpg, 1.jpg, 2.jpg, …. Give the folder that has them, or remove "
-                                                        "their lines."),
+                                                        "0.jpg, 1.jpg, 2.jpg, …. Give the folder that has them, or "
+                                                        "remove their lines."),
     ],
 )  # fmt: skip
 def test_captions_that_are_wrong_are_refused(here, content, message):
