@@ -22,7 +22,7 @@ from regard.decoding.model_loading import find_device
 from regard.errors import ModelError
 from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Report
-from regard.models.build import NothingDrawn
+from regard.models.build import SkipInitialisation
 from regard.models.model_folder import WEIGHTS, load_weights, open_folder
 from regard.models.pointer_generator import check_copying
 from regard.shapes import Float, Tensor
@@ -40,7 +40,7 @@ class StoppedError(Exception):
     """Raised inside a validation when the run is to stop."""
 
 
-class Made(NamedTuple):
+class BatchLoss(NamedTuple):
     """The losses of a batch, summed over the units of `count`: tokens, pictures, questions or objects."""
 
     total: Float[Tensor, ""]
@@ -66,13 +66,13 @@ class Objective(Protocol):
     def reads_with_host(self) -> bool:
         """Whether `read` synchronises with the host, so that it cannot be part of a CUDA graph."""
 
-    def __call__(self, batch: Any, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, ratio: float = 1.0) -> BatchLoss:
         """Return the losses of a batch; `ratio` is the teacher forcing ratio."""
 
     def read(self, batch: Any) -> Any:
         """Run the encoder."""
 
-    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> Made:
+    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> BatchLoss:
         """Run the decoder on the encoded batch and return the losses."""
 
     def settle(self, reached: list[Tensor]) -> None:
@@ -103,7 +103,7 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class Scoring:
+class EvaluationRequest:
     """The arguments of `regard evaluate`."""
 
     parts: Sequence[str]
@@ -199,7 +199,7 @@ class Task(ABC):
     """Task-specific options of `regard evaluate` that this task supports, as typed (`--beam`)."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
         """Score a model on a corpus."""
 
     # -- comparison: what `regard compare` scores and shows (see regard.compare.scoring) -------------------------------
@@ -233,7 +233,7 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return the FastAPI router of this task's endpoint; None where another task's router serves it."""
 
     # -- attention and export -----------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Task(ABC):
 
     @abstractmethod
     def attend(self, folder: Path, asked: Any) -> None:
-        """Print and save a model's attention; `asked` is a `regard.cli.attention_output.Asked`."""
+        """Print and save a model's attention; `asked` is a `regard.cli.attention_output.AttendRequest`."""
 
     @abstractmethod
     def export(self, folder: Path, config: Config, out: Path) -> Any:
@@ -271,7 +271,7 @@ def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
     """Build the model without initialising its weights, which would take most of the time, for loading a checkpoint."""
-    with NothingDrawn():
+    with SkipInitialisation():
         return task_of(config).assemble(config, source_size, target_size)
 
 

@@ -26,7 +26,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttendRequest:
     """The arguments of `regard attend`."""
 
     what: str

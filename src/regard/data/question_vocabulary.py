@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
-from regard.data.pictures import Asked, Pictures, Things
+from regard.data.pictures import PictureQuestion, Pictures, Things
 from regard.data.scenes import on_grid
 from regard.errors import DataError, ModelError, did_you_mean
 from regard.vision.questions.question_words import MARKS, QuestionWords
@@ -19,7 +19,7 @@ FILE: Final = "questions.json"
 
 
 @dataclass(frozen=True)
-class AskedWords:
+class QuestionVocabulary:
     """The words of questions, the answers in the order of a model's outputs, and kinds of questions to score by."""
 
     words: QuestionWords
@@ -27,7 +27,9 @@ class AskedWords:
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, train: Sequence[Sequence[Asked]], valid: Sequence[Sequence[Asked]] = ()) -> "AskedWords":
+    def of(
+        cls, train: Sequence[Sequence[PictureQuestion]], valid: Sequence[Sequence[PictureQuestion]] = ()
+    ) -> "QuestionVocabulary":
         """Collect the words of a training corpus, sorted, and the answers and kinds also of the validation corpus.
 
         Answers that occur only in validation can thus be scored, as wrong.
@@ -55,7 +57,7 @@ class AskedWords:
         write_atomically(folder / FILE, json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
     @classmethod
-    def load(cls, folder: Path) -> "AskedWords":
+    def load(cls, folder: Path) -> "QuestionVocabulary":
         """Read what `save` wrote."""
         path = folder / FILE
         try:
@@ -70,12 +72,12 @@ class AskedWords:
             raise ModelError(f"{path} is damaged. Copy the model folder again, or train anew.") from None
 
 
-def questions_of(pictures: Pictures) -> list[tuple[Asked, ...]]:
+def questions_of(pictures: Pictures) -> list[tuple[PictureQuestion, ...]]:
     """Return the questions about each picture of a source."""
     return [*pictures.every("questions")]
 
 
-def gold_cells(things: Things, asked: Sequence[Asked], grid: tuple[int, int]) -> NDArray[np.bool_]:
+def gold_cells(things: Things, asked: Sequence[PictureQuestion], grid: tuple[int, int]) -> NDArray[np.bool_]:
     """Return the cells of a square grid with objects that decide the answer: questions × cells.
 
     A row is all False if no object decides, as when the question is about an object that is not there.
@@ -99,7 +101,7 @@ def covered_in_each(pictures: Pictures, grid: tuple[int, int]) -> NDArray[np.boo
     return covered
 
 
-def named_things(asked: Sequence[Asked], tokens: int, things: int) -> NDArray[np.bool_]:
+def named_things(asked: Sequence[PictureQuestion], tokens: int, things: int) -> NDArray[np.bool_]:
     """Return whether a token names an object: questions × tokens × objects.
 
     The first token is the question token, which names nothing.

@@ -30,7 +30,7 @@ class _Job:
     came: float = field(default_factory=time.monotonic)
 
 
-class Desk:
+class BatchingQueue:
     """A queue that batches jobs with the same key, up to `most` inputs per batch.
 
     While one batch runs, the next one accumulates. If the last batch had several jobs, more are likely to arrive soon,
@@ -42,7 +42,7 @@ class Desk:
         self._waiting: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._open, self._together = True, False
-        self._thread = threading.Thread(target=self._serve, name="regard-desk", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="regard-batching", daemon=True)
         self._thread.start()
 
     def ask(self, key: Hashable, things: Sequence[Any], work: Work) -> "Future[list[Any]]":

@@ -33,7 +33,7 @@ class LanguageModelling(Translation):
         """Return the tags."""
         return {"tags": list(reader.tokenizers.tags)}
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return None: the routes of translation serve language models too."""
         return None
 

@@ -18,13 +18,13 @@ from regard.evaluation.bleu_chrf import EDGES, References, bleu, bleu_by_length,
 from regard.evaluation.error_rates import error_rates, exact_match
 from regard.evaluation.report import Report, Score
 from regard.evaluation.word_alignment import alignment, with_gold
-from regard.task import Scoring
+from regard.task import EvaluationRequest
 
 CHUNK = 1024
 """Sources translated per call."""
 
 
-def evaluate_folder(folder: Path, asked: Scoring) -> Report:
+def evaluate_folder(folder: Path, asked: EvaluationRequest) -> Report:
     """Score a model folder, or an ensemble, with the arguments of `regard evaluate`."""
     corpus = open_corpus(asked.parts, asked.split)
     translator = Translator.load([folder, *asked.ensemble], asked.device)
