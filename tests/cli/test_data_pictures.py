@@ -101,7 +101,7 @@ def test_the_first_of_many_are_named(refused, photos):
 @pytest.mark.parametrize(
     ("changed", "said", "told"),
     [
-        ({"names": ("a.jpg", "b.jpg", "b.jpg")}, "b.jpg", "f.npz: b.jpg is there 2 times: names must differ."),
+        ({"names": ("a.jpg", "b.jpg", "b.jpg")}, "b.jpg", "f.npz: b.jpg occurs 2 times: names must differ."),
         (
             {"regions": np.full((3, 1, 1), [[[1]], [[np.nan]], [[2]]], np.float32)},
             "c.jpg",

@@ -165,7 +165,7 @@ def test_looks_are_scored_only_where_it_is_known_what_is_right(refused, captions
     pytest.importorskip("PIL")
     (drawn / "captions.tsv").write_text("0.png\ta ring\n1.png\ta star\n")
     assert refused("evaluate", captions, "--data", drawn, "--layer", "77") == (
-        f"Leave out --layer, --head and --shift: {drawn} does not tell where to look."
+        f"Leave out --layer, --head and --shift: {drawn} has no gold regions."
     )
     assert refused("evaluate", classes, "--data", clothes, "--beam", "3") == (
         f"Leave out --beam: {classes} holds an image classifier."

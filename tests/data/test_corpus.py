@@ -268,7 +268,7 @@ class TestWrong:
     def test_not_utf8(self):
         parts = write("a.en", "a\nb\n"), write("a.fr", b"x\n\xe9t\xe9\n")
         assert message(*parts) == (
-            "a.fr, line 2: not UTF-8 (byte 0xe9 at place 1). "
+            "a.fr, line 2: not UTF-8 (byte 0xe9 at position 1). "
             "Convert the file, for instance: iconv -f LATIN1 -t UTF-8 a.fr"
         )
 
@@ -341,7 +341,7 @@ class TestWrong:
     def test_pictures(self, given):
         assert message(given) == (
             f"{given} has pictures, and texts are read here: give files or one of copy, dates, phrasebook, reverse, or "
-            "take a model that reads pictures (regard list visions)."
+            "use a model that reads pictures (regard list visions)."
         )
 
     def test_a_folder(self):

@@ -239,9 +239,9 @@ def test_refusals(written, tmp_path):
         DataError, match=r": every line looks wrong, so there is nothing to write\. --check shows why\.$"
     ):
         clean(corpus, tmp_path / "out.tsv")
-    with pytest.raises(ConfigError, match=r"pairs are written as \.tsv or \.jsonl or \.ndjson, told by the ending\.$"):
+    with pytest.raises(ConfigError, match=r"are written as \.tsv or \.jsonl or \.ndjson, chosen by the suffix\.$"):
         clean(corpus, tmp_path / "out.csv")
-    with pytest.raises(ConfigError, match=r"a\.tsv: this is a corpus to read\. Give another file\.$"):
+    with pytest.raises(ConfigError, match=r"a\.tsv: this file is also an input\. Give another file\.$"):
         clean(corpus, tmp_path / "a.tsv")
     with pytest.raises(DataError, match=r"^Cannot write .*: no such file or directory\.$"):
         clean(written(SOUND), tmp_path / "nowhere" / "out.tsv")

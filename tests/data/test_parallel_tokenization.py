@@ -98,7 +98,7 @@ def test_what_a_user_can_mend_is_told_in_its_own_words(several, tmp_path):
     tagged = open_tagged(["fr=phrasebook:100"])
     tokenizers = train_tokenizers(TokenizerConfig("words", 100), tagged, 1)
     untagged = [*tagged, Pair("no tag here", "at all")]
-    with pytest.raises(DataError, match="'no tag here' does not tell what to write"):
+    with pytest.raises(DataError, match="'no tag here' has no tag for the language to write"):
         TokenCache.build(tmp_path / "cache", untagged, tokenizers, 20)
     assert list(tmp_path.iterdir()) == []
 

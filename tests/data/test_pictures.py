@@ -232,7 +232,7 @@ def test_fashion_that_is_wrong_is_refused(here):
     )
     images.write_bytes(whole[:-1])
     assert told() == (
-        "f/train-images-idx3-ubyte tells of 24 × 28 × 28 bytes but has 18,815: it is truncated or damaged. "
+        "f/train-images-idx3-ubyte should have 24 × 28 × 28 bytes but has 18,815: it is truncated or damaged. "
         "Fetch it again."
     )
     images.write_bytes(labels.read_bytes())
@@ -313,11 +313,11 @@ FORM = "A line is name.jpg#0 TAB caption, or name.jpg TAB caption, or CSV under 
         ("image,caption\na.jpg,one,two\n", "c.txt, line 2: 3 columns instead of image,caption. "
                                            "A caption with commas stands in double quotes."),
         ("image,caption\na.jpg,\"one\n", "c.txt, line 2: not CSV (unexpected end of data)."),
-        ("gone.jpg\tone\na.jpg\ttwo\n", "c.txt speaks of 1 image that images does not have: gone.jpg. "
+        ("gone.jpg\tone\na.jpg\ttwo\n", "c.txt has captions of 1 image that images does not have: gone.jpg. "
                                         "Give the folder that has them, or remove their lines."),
-        ("".join(f"{n}.jpg\tone\n" for n in range(9)), "c.txt speaks of 9 images that images does not have: 0.jpg, "
-                                                        "1.jpg, 2.jpg, …. Give the folder that has them, or remove "
-                                                        "their lines."),
+        ("".join(f"{n}.jpg\tone\n" for n in range(9)), "c.txt has captions of 9 images that images does not have: "
+                                                        "0.jpg, 1.jpg, 2.jpg, …. Give the folder that has them, or "
+                                                        "remove their lines."),
     ],
 )  # fmt: skip
 def test_captions_that_are_wrong_are_refused(here, content, message):
@@ -404,8 +404,8 @@ NINE = np.zeros((9, 5, 7), np.float32)
         ({"regions_scale": None}, "f.npz: regions are integers, but there is no regions_scale to multiply them by."),
         ({"regions_scale": NINE[0, 0, :5]}, "f.npz: regions_scale is 5, but a region has 7 features: "
                                             "give one number, or one for each."),
-        ({"names": np.array(["a.jpg", "b.jpg", "d.jpg"])}, "f.captions.tsv speaks of 1 picture that f.npz does not "
-                                                           "have: c.jpg. Give the captions that belong to the "
+        ({"names": np.array(["a.jpg", "b.jpg", "d.jpg"])}, "f.captions.tsv has captions of 1 picture that f.npz does "
+                                                           "not have: c.jpg. Give the captions that belong to the "
                                                            "features, or remove their lines."),
     ],
 )  # fmt: skip
@@ -417,7 +417,7 @@ def test_features_that_do_not_fit_are_refused(here, changed, message):
 
 def test_features_without_captions_are_refused(here):
     write_features(here / "f.npz")
-    assert refused(open_pictures, ["f.npz"]).startswith("No captions file f.captions.tsv.gz beside f.npz.")
+    assert refused(open_pictures, ["f.npz"]).startswith("No captions file f.captions.tsv.gz next to f.npz.")
     (here / "f.captions.tsv").write_text("a.jpg\tone\n")
     assert refused(open_pictures, ["f.npz"]) == (
         "f.npz has 2 pictures without a caption in f.captions.tsv: b.jpg, c.jpg. "

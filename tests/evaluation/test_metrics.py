@@ -247,7 +247,7 @@ def test_a_reading_says_how():
     )
 
     assert Reading(posterior=True, head=1).words() == (
-        "most probable source word of each target word (posterior), head 1, teacher forcing of the "
+        "most probable source word of each target word (posterior), head 1, teacher forcing on the "
         "reference, subwords merged"
     )
 

@@ -76,7 +76,7 @@ def test_what_is_too_much_is_refused(models):
         assert refused(client, 413, texts=["a" * 400]) == said
         chunks = (b"x" * 50 for _ in range(100))  # of a length that nobody told
         assert client.post("/api/translate", content=chunks).json() == {"error": said}
-        assert "numbers; at most 9 are sent" in refused(client, 413, texts=["the red dress is old"], attention=True)
+        assert "weights; at most 9 are sent" in refused(client, 413, texts=["the red dress is old"], attention=True)
         assert asked(client, texts=["a cat"])["translations"]
 
 

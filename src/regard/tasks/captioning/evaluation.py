@@ -42,7 +42,7 @@ def evaluate_captions(
     options = options if beam is None else replace(options, beam=beam)
     scenes = pictures if isinstance(pictures, ScenePictures) else None
     if reading is not None and scenes is None:
-        raise ConfigError(f"Leave out --layer, --head and --shift: {pictures.name} does not tell where to look.")
+        raise ConfigError(f"Leave out --layer, --head and --shift: {pictures.name} has no gold regions.")
     if reading is not None and predictor.config.model.attention is None:
         raise ConfigError("Leave out --layer, --head and --shift: this model has no attention to be scored.")
     texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
