@@ -10,13 +10,13 @@ import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config import Config
+from regard.config import Config, DecodingConfig
 from regard.errors import ConfigError
 
 NONE = "none"
@@ -105,6 +105,14 @@ def override(config: Config, assignments: Iterable[str]) -> Config:
             raise ConfigError(f"{group}={NONE} and {assignment} contradict each other: leave one of them out.")
         absent = absent | {name.strip()} if value == NONE else absent - {name.strip()}
     return config
+
+
+def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> DecodingConfig:
+    """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
+    for change in changes or []:
+        if not change.startswith("decoding."):
+            raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
+    return override(Config(decoding=own), [*(changes or [])]).decoding
 
 
 def assign(config: Config, name: str, value: Any) -> Config:

@@ -2,15 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.completion import decoding_assignments, devices
-from regard.config import Config, DecodingConfig
-from regard.config_io import override
 from regard.errors import ConfigError, DataError, DisplayError
 
 if TYPE_CHECKING:
@@ -137,14 +135,6 @@ def training_parts(
         return parts, ()
     corpus_parts(given[0], source, target, alignment=alignment)  # what does not go together is refused
     return (), tuple(f"{one}*1" if "*" in one and os.path.lexists(one) else one for one in given)
-
-
-def search_options(own: DecodingConfig, changes: Sequence[str] | None) -> DecodingConfig:
-    """Return a model's decoding settings with changes of the form `decoding.NAME=VALUE`."""
-    for change in changes or []:
-        if not change.startswith("decoding."):
-            raise ConfigError(f"{change!r} cannot be changed in a trained model: only decoding settings can.")
-    return override(Config(decoding=own), [*(changes or [])]).decoding
 
 
 def check_at_least(least: int, **given: int | None) -> None:

@@ -26,6 +26,7 @@ from regard.data.pair import Alignment, Pair
 from regard.data.special_tokens import EOS
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
+from regard.worker_environment import cores
 
 AT_ONCE: Final = 4096
 """Pairs packed in one go."""
@@ -149,9 +150,8 @@ def pack_all(
 
 def processors() -> int:
     """Return how many processes may pack: one for each processor that this one may use."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS", "")
-    return min(allowed, MOST, int(threads) if threads.isdecimal() and int(threads) else MOST)
+    return min(cores(), MOST, int(threads) if threads.isdecimal() and int(threads) else MOST)
 
 
 class _Processes:

@@ -2,8 +2,10 @@
 
 import io
 import select
+import sys
 from collections import deque
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import IO, NamedTuple
 
 from regard.errors import DataError
@@ -12,6 +14,10 @@ Stream = IO[bytes] | io.BufferedIOBase
 """Standard input, any other file opened for reading bytes, or bytes in memory."""
 CHUNK = 1 << 16
 """Bytes asked for at a time: what a pipe holds."""
+BLOCK = 1024
+"""Lines translated at once where so many are there: always, but at its end, where they come from a file."""
+ALL = range(1, sys.maxsize)
+"""The numbers of all lines."""
 
 
 class Lines(NamedTuple):
@@ -22,15 +28,18 @@ class Lines(NamedTuple):
     texts: list[str]
 
 
-def as_they_come(stream: Stream, most: int = 1024) -> Iterator[Lines]:
+def as_they_come(stream: Stream, most: int = BLOCK, wanted: range = ALL) -> Iterator[Lines]:
     """Yield all lines that have arrived, at least one and at most `most` at a time, until the stream ends.
+
+    Of a part of the lines, `wanted` has the numbers: those before it are passed over unread.
 
     A line ends with a newline alone (as for every other Unix tool), a carriage return before it is dropped, and so is
     a byte order mark before the first. A line that is not UTF-8 ends it with a DataError, after those before it.
     """
     arrived = _Arrived(stream)
-    number = 0
-    while waiting := arrived.wait(most):
+    arrived.pass_over(wanted.start - 1)
+    number = wanted.start - 1
+    while waiting := arrived.wait(min(most, wanted.stop - 1 - number)):
         first, texts = number + 1, []
         for line in waiting:
             number += 1
@@ -57,9 +66,22 @@ class _Arrived:
 
     def wait(self, most: int) -> list[bytes]:
         """Wait for a line, then take those that are there too; none when the stream has ended."""
-        while not self._ended and (not self._whole or (len(self._whole) < most and self._more_is_there())):
+        while most and not self._ended and (not self._whole or (len(self._whole) < most and self._more_is_there())):
             self._read()
         return [self._whole.popleft() for _ in range(min(most, len(self._whole)))]
+
+    def pass_over(self, count: int) -> None:
+        """Pass over the first lines, without keeping them."""
+        while count > 0 and (chunk := self._stream.read1(CHUNK)):  # type: ignore[union-attr]
+            ends = chunk.count(b"\n")
+            if ends >= count:
+                at = 0
+                for _ in range(count):
+                    at = chunk.index(b"\n", at) + 1
+                *whole, begun = chunk[at:].split(b"\n")
+                self._whole.extend(whole)
+                self._begun = bytearray(begun)
+            count -= ends
 
     def _read(self) -> None:
         # read1 returns what one system call gives and keeps nothing back, so that `select` sees all that is left.
@@ -84,3 +106,13 @@ class _Arrived:
 def _decode(line: bytes, number: int) -> str:
     text = line.decode("utf-8").removesuffix("\r")
     return text.removeprefix("\ufeff") if number == 1 else text
+
+
+def count_lines(stream: Stream) -> tuple[int, str]:
+    """Count the lines of a stream; return their number and a checksum of the stream (SHA-256)."""
+    digest, lines, last = sha256(), 0, b"\n"
+    while chunk := stream.read(1 << 20):
+        digest.update(chunk)
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+    return lines + (last != b"\n"), digest.hexdigest()

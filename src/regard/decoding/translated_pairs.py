@@ -7,7 +7,6 @@ that a smaller model learns more easily than those of people (Kim & Rush 2016).
 
 from collections.abc import Iterator
 
-from regard.decoding.line_reader import Lines
 from regard.decoding.translation import Translation
 from regard.errors import ConfigError, DataError
 
@@ -25,10 +24,9 @@ class PairRows:
         self.left_out = 0
         """Lines so far that gave no pair: they are empty, or nothing was written for them."""
 
-    def check(self, lines: Lines) -> None:
+    def check(self, number: int, text: str) -> None:
         """Raise a DataError for a text that TSV cannot hold, before the work is done."""
-        number = next((number for number, text in enumerate(lines.texts, start=lines.first) if "\t" in text), None)
-        if number is not None:
+        if "\t" in text:
             raise DataError(
                 f"Line {number:,} of the input has a tab, which parts the texts of a pair: give texts alone, such as "
                 "one column of a TSV file (cut -f 1)."
@@ -43,9 +41,10 @@ class PairRows:
             source, target = (one, text) if self._reverse else (text, one)
             yield f"{self._before}{source}\t{target}"
 
-    def told(self) -> str:
-        """Say how many lines gave no pair; nothing where all did."""
-        if not self.left_out:
-            return ""
-        lines = "1 line is" if self.left_out == 1 else f"{self.left_out:,} lines are"
-        return f"{lines} left out: empty, or with an empty translation."
+
+def told(left_out: int) -> str:
+    """Say how many lines gave no pair; nothing where all did."""
+    if not left_out:
+        return ""
+    lines = "1 line is" if left_out == 1 else f"{left_out:,} lines are"
+    return f"{lines} left out: empty, or with an empty translation."

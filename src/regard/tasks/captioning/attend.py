@@ -4,7 +4,7 @@ from pathlib import Path
 
 from regard.cli.attention_output import Asked, check_files, show_trace
 from regard.cli.image_inputs import read_shown
-from regard.cli.options import search_options
+from regard.config_io import search_options
 from regard.tasks.captioning.narrator import Narrator
 from regard.viz.image_trace import ImageTrace
 from regard.viz.trace import FORMS

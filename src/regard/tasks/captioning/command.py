@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.image_inputs import Features, Skipped, read_asked
-from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
+from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least
+from regard.config_io import search_options
 from regard.errors import DataError
 
 Images = Annotated[

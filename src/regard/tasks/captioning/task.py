@@ -70,7 +70,7 @@ class Captioning(PictureTask):
 
     def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
         """Score captions, and where the model looked while it wrote them."""
-        from regard.cli.options import search_options
+        from regard.config_io import search_options
         from regard.tasks.captioning.evaluation import evaluate_captions
 
         options = search_options(reader.options, asked.changes)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from regard.cli.attention_output import Asked, check_files, show_trace
-from regard.cli.options import search_options
+from regard.config_io import search_options
 from regard.data.pair import Pair
 from regard.decoding.translator import Translator
 from regard.viz.trace import FORMS

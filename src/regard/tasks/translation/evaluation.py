@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from regard.cli.options import search_options
 from regard.config import DecodingConfig
+from regard.config_io import search_options
 from regard.data.corpus import for_model, open_corpus
 from regard.data.pair import Pair
 from regard.data.tokenizers.tagged_tokenizer import without_tag
