@@ -7,25 +7,32 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from regard.atomic_files import file_anew
-from regard.batch.line_translator import LineTranslator, TranslateOptions
 from regard.batch.shards import Shard, ShardFolder, made_of
+from regard.batch.translate_options import TranslateOptions
 from regard.batch.worker_pool import WorkerPool
 from regard.data.line_files import STDIN, LineFile, open_lines
-from regard.decoding.line_reader import ALL, Lines, as_they_come, count_lines
+from regard.decoding.line_reader import ALL, BLOCK, Lines, as_they_come, count_lines
 from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from regard.batch.line_translator import LineTranslator
 
 Write = Callable[[str], object]
 
 
-def translator(options: TranslateOptions, workers: int) -> LineTranslator | WorkerPool:
+def translator(options: TranslateOptions, workers: int) -> "LineTranslator | WorkerPool":
     """Return what translates blocks of lines: this process, or several others."""
-    return LineTranslator(options) if workers == 1 else WorkerPool(options, workers)
+    if workers > 1:
+        return WorkerPool(options, workers)
+    from regard.batch.line_translator import LineTranslator  # torch is imported only where it is needed
+
+    return LineTranslator(options)
 
 
-def write_all(translating: LineTranslator | WorkerPool, blocks: Iterator[Lines], write: Write) -> int:
+def write_all(translating: "LineTranslator | WorkerPool", blocks: Iterator[Lines], write: Write) -> int:
     """Write what becomes of each block when it is there; return how many lines gave no pair."""
     left_out = 0
     for output in translating.translated(blocks):
@@ -85,7 +92,7 @@ def all_blocks(given: str) -> Iterator[Lines]:
 
 def blocks(file: LineFile, wanted: range) -> Iterator[Lines]:
     """Yield some lines of a file."""
-    return file.read_with(lambda stream: as_they_come(stream, wanted=wanted))
+    return file.read_with(lambda stream: as_they_come(stream, BLOCK, wanted))
 
 
 def ending_of(options: TranslateOptions) -> str:

@@ -1,10 +1,9 @@
 """From blocks of lines to the lines that `regard translate` prints for them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
+from regard.batch.translate_options import Output, TranslateOptions, added
 from regard.config_io import search_options
 from regard.data.corpus import parse_object, text_of
 from regard.decoding.line_reader import Lines
@@ -13,47 +12,6 @@ from regard.decoding.translated_pairs import PairRows
 from regard.decoding.translation import Translation
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
-
-INTO = "translation"
-"""The field or column that translations are written to."""
-
-
-@dataclass(frozen=True)
-class TranslateOptions:
-    """What `regard translate` was asked for, as the command line has it."""
-
-    models: tuple[str, ...]
-    device: str = "auto"
-    beam: int | None = None
-    n_best: int = 1
-    batch: int | None = None
-    settings: tuple[str, ...] = ()
-    fast: bool = False
-    to: str | None = None
-    keep: str | None = None
-    glossary: tuple[str, ...] = ()
-    pairs: bool = False
-    reverse: bool = False
-    tag: str = ""
-    field: str | None = None
-    """The field to read where lines are JSON objects."""
-    into: str = INTO
-
-    @classmethod
-    def from_json(cls, read: Mapping[str, Any]) -> "TranslateOptions":
-        """Return those that JSON had, which knows no tuples."""
-        own: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in read.items()}
-        return cls(**own)
-
-
-class Output(NamedTuple):
-    """What became of a block of lines."""
-
-    rows: list[str]
-    left_out: int = 0
-    """Lines without a pair, where pairs are written."""
-    error: Exception | None = None
-    """What is wrong with the line after the last that was translated."""
 
 
 class LineTranslator:
@@ -145,11 +103,6 @@ class LineTranslator:
         else:
             for one in every:
                 yield f"{number}\t{one.score:.4f}\t{one.text.replace(chr(9), ' ')}"
-
-
-def added(into: str, n_best: int) -> tuple[str, ...]:
-    """Name the fields that a line of JSON gains."""
-    return (into,) if n_best == 1 else (into, f"{into}_score", f"{into}_n_best", f"{into}_n_best_scores")
 
 
 def _fields(into: str, n_best: int, every: tuple[Translation, ...]) -> dict[str, object]:

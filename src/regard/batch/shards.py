@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from regard import __version__
 from regard.atomic_files import digest, file_anew, write_atomically
-from regard.batch.line_translator import TranslateOptions
+from regard.batch.translate_options import TranslateOptions
 from regard.data.tokenizers import INDEX
 from regard.decoding.line_reader import BLOCK
 from regard.decoding.terminology.glossary import read_glossary

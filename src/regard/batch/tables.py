@@ -1,6 +1,7 @@
 """Translating a column of a table: in Ray Data, Spark or pandas, a batch at a time in any process."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -91,8 +92,7 @@ class Translate:
         )
 
     def _in_arrow(self, batch: Any) -> Any:
-        import pyarrow as pa
-
+        pa = sys.modules["pyarrow"]  # whose batch this is
         text, number = pa.string(), pa.float64()
         kinds = {"_score": number, "_n_best": pa.list_(text), "_n_best_scores": pa.list_(number)}
         for name, values in self._columns(batch, batch.column_names).items():

@@ -6,7 +6,8 @@ import traceback
 from typing import IO
 
 from regard import errors
-from regard.batch.line_translator import LineTranslator, TranslateOptions
+from regard.batch.line_translator import LineTranslator
+from regard.batch.translate_options import TranslateOptions
 from regard.batch.worker_pool import Problem, receive, send
 from regard.decoding.line_reader import Lines
 from regard.errors import RegardError

@@ -12,14 +12,14 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from regard import errors
-from regard.batch.line_translator import Output, TranslateOptions
+from regard.batch.translate_options import Output, TranslateOptions
 from regard.decoding.line_reader import Lines
 from regard.errors import RegardError
 from regard.worker_environment import worker_environment
@@ -55,22 +55,33 @@ class WorkerPool:
             worker.process.kill()
         for worker in self._workers:
             worker.process.wait()
+            for pipe in (worker.process.stdin, worker.process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(OSError):  # half a message, which nobody will read
+                    pipe.close()
 
     def translated(self, blocks: Iterator[Lines]) -> Iterator[Output]:
-        """Yield what becomes of each block, in order; a worker takes the next block when it has done one."""
-        made = _Made(len(self._workers) * AHEAD)
-        taken = _Numbered(blocks)
-        for worker in self._workers:
-            # Not waited for at the end: one may be reading from a terminal.
-            threading.Thread(target=_serve, args=(worker, taken, made), daemon=True).start()
-        for number in count():
-            output = made.wait_for(number)
-            if output is None:
-                return
-            yield output
+        """Yield what becomes of each block, in order."""
+        return in_order([worker.ask for worker in self._workers], blocks)
 
 
-def _serve(worker: "_Worker", taken: "_Numbered", made: "_Made") -> None:
+def in_order(workers: Sequence[Callable[[Lines], Output]], blocks: Iterator[Lines]) -> Iterator[Output]:
+    """Yield what becomes of each block, in order; each worker has a thread, and takes the next block when it is free.
+
+    What goes wrong with a block is yielded in its place.
+    """
+    made, taken = _Made(len(workers) * AHEAD), _Numbered(blocks)
+    for worker in workers:
+        # Not waited for at the end: one may be reading from a terminal.
+        threading.Thread(target=_serve, args=(worker, taken, made), daemon=True).start()
+    for number in count():
+        output = made.wait_for(number)
+        if output is None:
+            return
+        yield output
+
+
+def _serve(worker: Callable[[Lines], Output], taken: "_Numbered", made: "_Made") -> None:
     """Let a worker translate blocks until there are no more, or one fails."""
     while True:
         made.wait_for_room()
@@ -79,7 +90,7 @@ def _serve(worker: "_Worker", taken: "_Numbered", made: "_Made") -> None:
             made.put(number, None if problem is None else Output([], error=problem))
             return
         try:
-            answer = worker.ask(lines)
+            answer = worker(lines)
         except Exception as error:
             made.put(number, Output([], error=error))
             return

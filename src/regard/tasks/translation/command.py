@@ -10,7 +10,7 @@ from regard.cli.options import Batch, Beam, Device, Fast, Search, To, With, chec
 from regard.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
-    from regard.batch.line_translator import TranslateOptions
+    from regard.batch.translate_options import TranslateOptions
 
 
 def translate(
@@ -99,7 +99,7 @@ def translate(
         raise ModelError(
             f"{model} is a file: give a model folder, and texts by standard input (regard translate MODEL < {model})."
         )
-    from regard.batch.line_translator import TranslateOptions
+    from regard.batch.translate_options import TranslateOptions
 
     options = TranslateOptions(
         models=(str(model), *map(str, with_ or [])),
