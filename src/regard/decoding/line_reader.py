@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 
 from regard.errors import DataError
 
-Stream = IO[bytes] | io.BufferedIOBase
+Stream = io.BufferedIOBase | IO[bytes]
 """Standard input, any other file opened for reading bytes, or bytes in memory."""
 CHUNK = 1 << 16
 """Bytes asked for at a time: what a pipe holds."""
