@@ -218,11 +218,12 @@ def python() -> str:
     import regard
 
     text = (
-        "# Python\n\nThe public interface: what `regard.__all__` and `regard.attention.__all__` name. Everything "
-        "else may be imported, but may change in any release. Errors that a caller can mend are "
-        "`regard.errors.RegardError`.\n"
+        "# Python\n\nThe public interface: what `regard.__all__`, `regard.batch.__all__` and "
+        "`regard.attention.__all__` name. Everything else may be imported, but may change in any release. Errors that "
+        "a caller can mend are `regard.errors.RegardError`.\n"
     )
     text += _documented("regard", getattr(regard, "__all__", OPEN))
+    text += _documented("regard.batch", importlib.import_module("regard.batch").__all__, "In bulk: ")
     text += _documented("regard.attention", importlib.import_module("regard.attention").__all__, "Attention: ")
     return f"{text}\n{NOTE}"
 
