@@ -8,6 +8,11 @@ first lines of output to the last, that is without start-up; "whole, s" is the t
 processor time of all processes. "ratio" is the rate beside that of one process with as many threads as there are
 workers, in the same turn: the median of all turns, least and most in brackets.
 
+On a machine with other work only "cpu, s" counts: workers are sessions of their own, to which Linux gives a share each.
+The second table does not depend on that. In one process with one thread it counts the processor time of what is divided
+among threads (encoding and search) and of the rest (tokenising, making texts): with c cores a process takes rest +
+divided / c, and c workers (rest + divided) / c. "bound" is the ratio of the two: workers cannot gain more than that.
+
 The models are a recurrent one (the preset bahdanau2014-small) and a Transformer (transformer2017-small), trained for
 --steps steps on the phrasebook: enough that translations end where they should.
 """
@@ -20,8 +25,11 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
 
 from peers import machine, say, table, write_result
 
@@ -107,6 +115,40 @@ def measure(folder: Path, path: Path, cores: int, rounds: int, more: list[str]) 
             ]
         )
     return rows
+
+
+def shares(folder: Path, path: Path, beam: int, cores: int) -> list[str]:
+    """Count the processor time of what threads share and of the rest."""
+    import torch
+
+    from regard.decoding import translator as module
+
+    torch.set_num_threads(1)
+    divided = 0.0
+
+    def timed(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            nonlocal divided
+            start = time.process_time()
+            try:
+                return work(*given)
+            finally:
+                divided += time.process_time() - start
+
+        return run
+
+    translator = module.Translator.load(folder)
+    lines = path.read_text(encoding="utf-8").splitlines()[:4096]
+    translator.translate(lines[:64], beam=beam, look=False)  # compiles and prepares
+    with mock.patch.multiple(
+        module, in_threads=timed(module.in_threads), search_natively=timed(module.search_natively)
+    ):
+        start = time.process_time()
+        deque(translator.stream(lines, beam=beam, look=False), maxlen=0)
+        whole = time.process_time() - start
+    rest = whole - divided
+    bound = (rest + divided / cores) / (whole / cores)
+    return [f"{len(lines) / whole:,.0f}", f"{100 * rest / whole:.0f}", f"{bound:.2f}"]
 
 
 def main() -> None:
