@@ -219,7 +219,12 @@ def in_a_new_process(code: str) -> str:
 
 @pytest.mark.parametrize(
     "code",
-    ["import regard", "import regard.cli.main", "import regard.config_io, regard.presets, regard.cli.completion"],
+    [
+        "import regard",
+        "import regard.cli.main",
+        "import regard.batch",
+        "import regard.config_io, regard.presets, regard.cli.completion",
+    ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(code):
     loaded = in_a_new_process(f"import sys; {code}; print(*(m for m in {HEAVY} if m in sys.modules))")

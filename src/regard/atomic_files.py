@@ -1,11 +1,16 @@
 """Write files atomically: after a crash there is the old content or the new, never a mixture. Also file checksums."""
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+from regard.errors import DisplayError
 
 
 def digest(path: Path) -> str:
@@ -34,6 +39,50 @@ def write_atomically(path: Path, content: bytes) -> None:
         beside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def file_anew(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write to that takes the place of this one once all is written, and is removed if it is not.
+
+    Only one process may write it at a time; what a killed one has left is overwritten. Links and pipes are treated as
+    in `write_atomically`.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(path, "wb") as pipe:
+            yield pipe
+        return
+    beside = path.with_name(f".{path.name}.writing")
+    with _locked(beside, path) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    sync_folder(path.parent)
+
+
+def _locked(path: Path, what: Path) -> IO[bytes]:
+    """Open an empty file that no other process writes; the lock goes with the process, however it ends."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666), "wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise DisplayError(f"Cannot write {what}: another process is writing it.") from None
+        except OSError:
+            pass  # a file system without locks
+        # Whoever had the lock before may have renamed or removed the file since it was opened here.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                file.truncate(0)
+                return file
+        file.close()
 
 
 def sync_folder(folder: Path) -> None:

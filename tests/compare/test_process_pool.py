@@ -1,14 +1,11 @@
-import os
 import signal
 import sys
 
 import pytest
-import torch
 
 from regard.compare import process_pool
 from regard.compare.training_run import FAILED, INTERRUPTED, Place, Record, make_jobs
 from regard.compare.variants import HeldOut, Terms
-from regard.config_io import assign
 from regard.errors import TrainingError
 
 
@@ -16,37 +13,6 @@ from regard.errors import TrainingError
 def job(make):
     (made,) = make_jobs([make.variant("look")], Terms(), HeldOut(("reverse:5",), "test"), ("a",))
     return made
-
-
-def on(job, device):
-    from dataclasses import replace
-
-    return replace(job, config=assign(job.config, "training.device", device))
-
-
-def test_processes_take_the_gpus_in_turn(job, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-    def devices(device="auto", jobs=3):
-        made = [process_pool.environment(on(job, device), slot, jobs) for slot in range(3)]
-        return [variables.get("CUDA_VISIBLE_DEVICES") for variables in made]
-
-    assert devices() == ["0", "1", "0"]
-    assert devices("cuda:1") == [None, None, None]
-    assert devices("cpu") == [None, None, None]
-    assert devices(jobs=1) == [None, None, None]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
-    assert devices() == ["5", "GPU-ab", "5"]
-
-
-def test_processes_share_the_cores(job, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 13)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert process_pool.environment(job, 0, 4)["OMP_NUM_THREADS"] == "3"
-    assert process_pool.environment(job, 0, 99)["OMP_NUM_THREADS"] == "1"
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert process_pool.environment(job, 0, 4)["OMP_NUM_THREADS"] == "7"
 
 
 def run(place, code, monkeypatch, jobs=2):

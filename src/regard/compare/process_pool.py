@@ -1,6 +1,5 @@
 """Run the jobs of a comparison: in this process, or in parallel worker processes spread over the GPUs."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
-from regard.compare.training_run import FAILED, INTERRUPTED, Job, Place, Record
+from regard.compare.training_run import FAILED, INTERRUPTED, Place, Record
 from regard.compare.worker import Say, work
 from regard.training.interrupts import Interruption
 from regard.training.progress import Reporter
+from regard.worker_environment import worker_environment
 
 POLL = 0.1
 """Seconds between polls of the worker processes."""
@@ -103,7 +103,7 @@ def _start(place: Place, slot: int, jobs: int, say: Say) -> _Process:
         stdin=subprocess.DEVNULL,
         stderr=None if alone else subprocess.PIPE,
         stdout=None if alone else subprocess.DEVNULL,
-        env=environment(record.job, slot, jobs),
+        env=worker_environment(slot, jobs, record.job.config.training.device),
     )
     if alone:
         return _Process(place, slot, process, None)
@@ -119,20 +119,3 @@ def _relay(stream: IO[bytes], place: Place, say: Say) -> None:
             log.write(line)
             log.flush()
             say(f"{place.name}: {line.decode(errors='replace').rstrip()}")
-
-
-def environment(job: Job, slot: int, jobs: int) -> dict[str, str]:
-    """Return a worker's environment: one GPU, assigned in turn; without GPUs, its share of the CPU cores."""
-    import torch
-
-    variables = dict(os.environ)
-    if jobs == 1 or job.config.training.device.startswith("cuda:"):
-        return variables
-    count = torch.cuda.device_count() if job.config.training.device != "cpu" else 0
-    if count:
-        seen = [name for name in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        every = seen or [str(number) for number in range(count)]
-        variables["CUDA_VISIBLE_DEVICES"] = every[slot % count]
-    else:
-        variables.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
-    return variables

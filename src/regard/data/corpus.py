@@ -22,6 +22,7 @@ from regard.errors import DataError, did_you_mean
 
 _OBJECT = re.compile(r'\s*\{\s*["}]')
 """The start of a JSON object; a sentence may begin with a brace too."""
+_RECORD = '{"source": "…", "target": "…"}'
 _FORMS = "Give two parallel files, one .tsv or .jsonl file, - for standard input, or an embedded name"
 
 
@@ -157,12 +158,12 @@ class Records(Files):
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
         """Parse the object."""
         at = self.files[0].at(number)
-        record = _parse_object(lines[0], at)
-        source, target = (_text_of(record, key, at) for key in ("source", "target"))
+        record = parse_object(lines[0], at)
+        source, target = (text_of(record, key, at) for key in ("source", "target"))
         _check_sides(at, source, target)
         alignment = None
         if record.get("alignment") is not None:
-            alignment = parse_alignment(_text_of(record, "alignment", at), source, target, at)
+            alignment = parse_alignment(text_of(record, "alignment", at), source, target, at)
         return Pair(source, target, alignment)
 
 
@@ -332,7 +333,8 @@ def _check_sides(at: str, source: str, target: str) -> None:
         )
 
 
-def _parse_object(line: str, at: str) -> dict[str, Any]:
+def parse_object(line: str, at: str, example: str = _RECORD) -> dict[str, Any]:
+    """Read a line of JSONL; `at` names it, and `example` shows one, where it is none."""
     if not line.strip():
         raise EmptyError(f"{at}: empty. Remove the line.")
     try:
@@ -342,14 +344,15 @@ def _parse_object(line: str, at: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise DataError(f"{at}: not JSON that can be read.") from None
     if not isinstance(record, dict):
-        raise DataError(f'{at}: not an object. A line is {{"source": "…", "target": "…"}}.')
+        raise DataError(f"{at}: not an object. A line is {example}.")
     return record
 
 
-def _text_of(record: dict[str, Any], key: str, at: str) -> str:
+def text_of(record: dict[str, Any], key: str, at: str, example: str = _RECORD) -> str:
+    """Return a text of a line of JSONL, which must have it."""
     if key not in record:
         keys = ", ".join(f'"{name}"' for name in islice(record, 5)) or "none"
-        raise DataError(f'{at}: no "{key}" among its keys ({keys}). A line is {{"source": "…", "target": "…"}}.')
+        raise DataError(f'{at}: no "{key}" among its keys ({keys}). A line is {example}.')
     text = record[key]
     if not isinstance(text, str):
         raise DataError(f'{at}: "{key}" is {json.dumps(text, ensure_ascii=False)[:40]}, not a string.')

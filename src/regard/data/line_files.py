@@ -15,11 +15,14 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import DataError, did_you_mean
+
+Read = TypeVar("Read")
 
 STDIN = "-"
 LONGEST_LINE = 1 << 24
@@ -90,10 +93,13 @@ class LineFile:
         return f"{self.name}, line {number:,}"
 
     def _raw_lines(self) -> Iterator[bytes]:
+        return self.read_with(lambda stream: iter(partial(stream.readline, LONGEST_LINE), b""))
+
+    def read_with(self, read: Callable[[io.BufferedIOBase], Iterator[Read]]) -> Iterator[Read]:
+        """Open the file, unpacked, and yield what a function reads of it."""
         try:
             with self.open_raw() as raw, _decompressed(self.name, raw) as stream:
-                while line := stream.readline(LONGEST_LINE):
-                    yield line
+                yield from read(stream)
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
             raise DataError(f"{self.name} is truncated or damaged ({error}). Fetch or compress it again.") from None
         except OSError as error:

@@ -26,6 +26,7 @@ from regard.data.pair import Alignment, Pair
 from regard.data.special_tokens import EOS
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
+from regard.worker_environment import cores
 
 AT_ONCE: Final = 4096
 """Pairs per message."""
@@ -148,10 +149,9 @@ def pack_all(
 
 
 def processors() -> int:
-    """Return the number of CPU cores that this process may use."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of packing processes: one for each CPU core that this process may use."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
-    return min(allowed, MOST, int(threads) if threads.isdecimal() and int(threads) else MOST)
+    return min(cores(), MOST, int(threads) if threads.isdecimal() and int(threads) else MOST)
 
 
 class _Processes:

@@ -232,7 +232,8 @@ class ScenePictures(Pictures):
 
     @cached_property
     def _painters(self) -> "Painters | None":
-        from regard.data.scene_painting_workers import ALONE, Painters, cores
+        from regard.data.scene_painting_workers import ALONE, Painters
+        from regard.worker_environment import cores
 
         split, size, seed, pixels = self._made
         return Painters(split, seed, pixels) if size > ALONE and cores() > 1 else None

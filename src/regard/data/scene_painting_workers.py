@@ -20,6 +20,8 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.worker_environment import cores
+
 ALONE: Final = 4096
 """Up to this number, scenes are painted in this process."""
 MOST: Final = 16
@@ -58,11 +60,6 @@ class Painters:
                 subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=own, bufsize=-1)
             )
         weakref.finalize(self, _end, self._team)
-
-
-def cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _end(team: list[subprocess.Popen[bytes]]) -> None:

@@ -7,7 +7,6 @@ model learns more easily than human ones (Kim & Rush 2016).
 
 from collections.abc import Iterator
 
-from regard.decoding.line_reader import Lines
 from regard.decoding.translation import Translation
 from regard.errors import ConfigError, DataError
 
@@ -25,10 +24,9 @@ class PairRows:
         self.left_out = 0
         """Lines without a pair so far: they are empty, or have no translation."""
 
-    def check(self, lines: Lines) -> None:
+    def check(self, number: int, text: str) -> None:
         """Raise a DataError for text that TSV cannot contain, before translating."""
-        number = next((number for number, text in enumerate(lines.texts, start=lines.first) if "\t" in text), None)
-        if number is not None:
+        if "\t" in text:
             raise DataError(
                 f"Line {number:,} of the input has a tab, which separates the texts of a pair: give single texts, such "
                 "as one column of a TSV file (cut -f 1)."
@@ -43,9 +41,10 @@ class PairRows:
             source, target = (one, text) if self._reverse else (text, one)
             yield f"{self._before}{source}\t{target}"
 
-    def told(self) -> str:
-        """Return a message about lines without a pair; empty if there are none."""
-        if not self.left_out:
-            return ""
-        lines = "1 line is" if self.left_out == 1 else f"{self.left_out:,} lines are"
-        return f"{lines} left out: empty, or with an empty translation."
+
+def told(left_out: int) -> str:
+    """Return a message about lines without a pair; empty if there are none."""
+    if not left_out:
+        return ""
+    lines = "1 line is" if left_out == 1 else f"{left_out:,} lines are"
+    return f"{lines} left out: empty, or with an empty translation."
