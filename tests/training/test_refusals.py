@@ -313,7 +313,7 @@ def test_texts_with_more_places_than_are_learned_are_refused_before_the_first(mo
             {"precision": "bfloat"},
             "training.precision is 'bfloat'; it must be one of float32, tf32, bfloat16, auto. Did you mean 'bfloat16'?",
         ),
-        ({"metric": "ter"}, "training.metric is 'ter'; it must be one of bleu, chrf, exact, accuracy, ap, loss."),
+        ({"metric": "ter"}, "training.metric is 'ter'; it must be one of bleu, chrf, exact, accuracy, f1, ap, loss."),
         ({"device": "gpu"}, "training.device is 'gpu'; it must be one of auto, cpu, cuda."),
         ({"accumulate": 0}, "training.accumulate is 0; it must be at least 1."),
         ({"clip": -1.0}, "training.clip is -1.0; it must be at least 0."),

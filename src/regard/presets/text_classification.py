@@ -52,16 +52,20 @@ def zhou2016() -> Config:
 
 
 def small(config: Config) -> Config:
-    """Make it train in minutes on a corpus of thousands of texts: subwords, much dropout, a cosine schedule."""
+    """Make it train in minutes on a corpus of thousands of texts: subwords, a high learning rate, a cosine schedule.
+
+    Learning rate and dropout were chosen on the validation part of Reuters-21578 (recipes/reuters.sh). After one epoch
+    the hierarchical model has 70.8 % with 0.002 and 0.5, 76.1 % with 0.002 and 0.2, and 80.5 % with 0.005 and 0.2.
+    """
     return replace(
         config,
         tokenizer=replace(config.tokenizer, kind="bpe", vocabulary=8000),
-        model=replace(config.model, embedding=100, dropout=0.5, encoder=replace(config.model.encoder, width=64)),
+        model=replace(config.model, embedding=100, dropout=0.2, encoder=replace(config.model.encoder, width=64)),
         training=replace(
             config.training,
             batch_tokens=2000,
             schedule="cosine",
-            learning_rate=2e-3,
+            learning_rate=5e-3,
             warmup=100,
             label_smoothing=0.1,
             epochs=10,
@@ -75,7 +79,7 @@ register_both(
     yang2016,
     "Document classification: GRUs and attention over words, then over sentences (hierarchical, Yang et al. 2016).",
     small,
-    "64 units in each direction, 8k subwords, dropout 0.5",
+    "64 units in each direction, 8k subwords",
 )
 register_both(
     "zhou2016",
@@ -83,5 +87,5 @@ register_both(
     "Text classification: a bidirectional LSTM, its states summed by attention (Zhou et al. 2016, which scores "
     "tanh(h) without a hidden layer and sums the directions).",
     small,
-    "64 units in each direction, 8k subwords, dropout 0.5",
+    "64 units in each direction, 8k subwords",
 )

@@ -65,7 +65,8 @@ def shaded_svg(trace: AttentionTrace, *, title: str = "", sentences: Sequence[Se
         left = 0 if share is None else _MARGIN
         for number, row in enumerate(_wrapped(part, columns - left)):
             if share is not None and number == 0:
-                drawn.append(_box(0, top, _MARGIN - 1, f"{share:.0%}", share, ramp))
+                weight = f"{share:.0%}"
+                drawn.append(_box(_MARGIN - 2 - len(weight), top, len(weight), weight, share, ramp))
             at = left
             for unit in row:
                 at += int(unit.spaced and at > left)
