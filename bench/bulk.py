@@ -141,7 +141,7 @@ def shares(folder: Path, path: Path, beam: int, cores: int) -> list[str]:
     translator = Translator.load(folder)
     lines = path.read_text(encoding="utf-8").splitlines()[:4096]
     translator.translate(lines[:64], beam=beam, look=False)  # compiles and prepares
-    parts = {"in_threads": timed(in_threads), "search_natively": timed(search_natively)}
+    parts: dict[str, Any] = {"in_threads": timed(in_threads), "search_natively": timed(search_natively)}
     with mock.patch.multiple("regard.decoding.translator", **parts):
         start = time.process_time()
         deque(translator.stream(lines, beam=beam, look=False), maxlen=0)
