@@ -121,7 +121,8 @@ def shares(folder: Path, path: Path, beam: int, cores: int) -> list[str]:
     """Count the processor time of what threads share and of the rest."""
     import torch
 
-    from regard.decoding import translator as module
+    from regard.decoding.native_search import in_threads, search_natively
+    from regard.decoding.translator import Translator
 
     torch.set_num_threads(1)
     divided = 0.0
@@ -137,12 +138,11 @@ def shares(folder: Path, path: Path, beam: int, cores: int) -> list[str]:
 
         return run
 
-    translator = module.Translator.load(folder)
+    translator = Translator.load(folder)
     lines = path.read_text(encoding="utf-8").splitlines()[:4096]
     translator.translate(lines[:64], beam=beam, look=False)  # compiles and prepares
-    with mock.patch.multiple(
-        module, in_threads=timed(module.in_threads), search_natively=timed(module.search_natively)
-    ):
+    parts: dict[str, Any] = {"in_threads": timed(in_threads), "search_natively": timed(search_natively)}
+    with mock.patch.multiple("regard.decoding.translator", **parts):
         start = time.process_time()
         deque(translator.stream(lines, beam=beam, look=False), maxlen=0)
         whole = time.process_time() - start

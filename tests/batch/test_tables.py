@@ -176,7 +176,7 @@ import glob
 lines = [json.loads(line) for path in glob.glob(folder + "/json/*") for line in open(path)]
 print(json.dumps([[row["fr"], row["again"]] for row in sorted(lines, key=lambda row: row["id"])]))
 """
-PATIENT = {"RAY_worker_register_timeout_seconds": "600", "RAY_raylet_start_wait_time_s": "600"}
+PATIENT = {"RAY_worker_register_timeout_seconds": "600", "RAY_raylet_start_wait_time_s": "120"}
 """With a machine that others use."""
 SPARK = """
 from pyspark.sql import SparkSession
