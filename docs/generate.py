@@ -222,7 +222,7 @@ def python() -> str:
     text = (
         "# Python\n\nThe public interface: the names in `regard.__all__`, `regard.attention.__all__` and "
         "`regard.batch.__all__`. It changes only with a note in the [changelog](../../CHANGELOG.md). Everything else "
-        "is private: it may be imported, but may change in any release. [How to use it](../how-to/use-from-python.md).\n"
+        "is private and may change in any release. [How to use it](../how-to/use-from-python.md).\n"
     )
     text += _documented("regard", regard.__all__)
     text += _documented("regard.batch", importlib.import_module("regard.batch").__all__, "In bulk: ")
