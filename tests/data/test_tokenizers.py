@@ -19,6 +19,8 @@ from regard.data.tokenizers import Spelled, Tokenizers, kinds, train_tokenizers
 from regard.errors import ConfigError, DataError, ModelError
 
 SUBWORDS = ["bpe", "unigram"]
+TEXTS = [kind for kind in kinds if kind != "lines"]
+"""Those that read texts; `lines` has the names of classes."""
 CORPUS = [
     *open_corpus(("dates:300",)),
     Pair("the red dress, très élégante", "la robe rouge 😀 日本語"),
@@ -68,7 +70,7 @@ class TestLaws:
         assert tokenizer.decode(tokenizer.encode(" the  red\u3000dress, ")) == "the red dress,"
         assert tokenizer.decode(tokenizer.encode("the blue dress,")) == "the <unk> dress,"
 
-    @pytest.mark.parametrize("kind", kinds)
+    @pytest.mark.parametrize("kind", TEXTS)
     @given(text=texts)
     def test_words_are_what_white_space_separates(self, tokenizer_of, kind, text):
         """Tokens of one word stand together, in order, and no word that begins a token is missed."""
@@ -84,7 +86,7 @@ class TestLaws:
         if kind in ("characters", "words"):
             assert set(words) - {-1} == set(range(count))
 
-    @pytest.mark.parametrize("kind", kinds)
+    @pytest.mark.parametrize("kind", TEXTS)
     def test_words_of_subwords(self, tokenizer_of, kind):
         tokenizer = tokenizer_of(kind)
         sentence = "the zorblax dress, 😀x"
@@ -94,7 +96,7 @@ class TestLaws:
             if UNK not in chosen:
                 assert tokenizer.decode(chosen).strip() == word
 
-    @pytest.mark.parametrize("kind", kinds)
+    @pytest.mark.parametrize("kind", TEXTS)
     def test_marks(self, tokenizer_of, kind):
         tokenizer = tokenizer_of(kind)
         ids = tokenizer.encode("the red dress,")
@@ -104,6 +106,14 @@ class TestLaws:
         assert tokenizer.pieces([PAD, UNK, BOS, EOS]) == list(MARKS) == ["<pad>", "<unk>", "<s>", "</s>"]
         assert "<unk>" in tokenizer.decode([UNK])
         assert tokenizer.words([UNK]) == [0]
+
+    def test_a_line_is_one_token(self):
+        tokenizer = trained("lines", joint=False, corpus=[Pair("a", "very bad"), Pair("b", "good")]).target
+        ids = tokenizer.encode(" very  bad ")
+        assert tokenizer.decode(ids) == "very bad"
+        assert tokenizer.words(ids) == [0]
+        assert tokenizer.encode("bad") == [UNK]
+        assert tokenizer.encode("") == []
 
     @pytest.mark.parametrize("kind", kinds)
     def test_a_mark_that_is_written_is_text(self, tokenizer_of, kind):

@@ -184,7 +184,7 @@ def _seeds(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ConfigError(f"--seeds wants whole numbers separated by commas, got {text!r}.") from None
+        raise ConfigError(f"--seeds must be whole numbers separated by commas, got {text!r}.") from None
 
 
 def _lines(path: Path) -> tuple[str, ...]:

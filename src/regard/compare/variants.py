@@ -325,14 +325,14 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if hint is float and (number or isinstance(value, float)):
         return float(value)
     wanted = {str: "a text", int: "a whole number", float: "a number"}[hint]
-    raise ConfigError(f"{name} wants {wanted}, got {value!r}.")
+    raise ConfigError(f"{name} must be {wanted}, got {value!r}.")
 
 
 def presets_in(text: str) -> Iterator[Entry]:
     """Parse `a,b,c` as three presets, each a variant under its own name."""
     for name in text.split(","):
         if not name.strip():
-            raise ConfigError(f"--presets wants names separated by commas, got {text!r}.")
+            raise ConfigError(f"--presets must be names separated by commas, got {text!r}.")
         any_preset(name.strip())
         yield Entry(name.strip(), name.strip())
 
