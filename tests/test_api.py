@@ -105,7 +105,7 @@ def test_several_folders_are_an_ensemble_and_other_tasks_are_refused(make_folder
     one = folder_for("translation", make_folder, tmp_path)
     assert regard.load(one, str(one)).members == 2
     other = folder_for("image_classification", make_folder, tmp_path)
-    with pytest.raises(regard.ModelError, match=r"^.*image_classification holds a classifier of pictures: use regard"):
+    with pytest.raises(regard.ModelError, match=r"^.*image_classification holds an image classifier: use regard"):
         regard.load(one, other)
     with pytest.raises(regard.ModelError, match=r"^There is no model to load: name at least one model folder\.$"):
         regard.load()
@@ -181,6 +181,6 @@ def test_options_of_another_task_and_an_ensemble_of_what_is_open_are_refused(mak
     for model, name in ((folder, folder), (regard.load(folder), "the model")):
         with pytest.raises(regard.ConfigError) as refused:
             regard.evaluate(model, "scenes:3", beam=2, layer=0)
-        assert str(refused.value) == f"Leave out --layer and --beam: {name} holds a classifier of pictures."
+        assert str(refused.value) == f"Leave out --layer and --beam: {name} holds an image classifier."
     with pytest.raises(regard.ConfigError, match=r"^An ensemble is opened from folders: load them together, or give "):
         regard.evaluate(regard.load(folder_for("translation", make_folder, tmp_path)), PAIRS, ensemble=[folder])

@@ -173,7 +173,7 @@ def test_attend_refuses_what_has_no_meaning(refused, trained):
         f"{trained('blind')} has no attention (model.attention is none), so there is nothing to show."
     )
     assert refused("attend", trained("flat"), "a film", "--out", "look.png") == (
-        "Cannot save look.png: files of kind '.png' cannot be written. Allowed are .svg, .html, .json."
+        "Cannot save look.png: files of kind '.png' cannot be written. Use one of .svg, .html, .json."
     )
 
 

@@ -8,7 +8,7 @@ from regard.errors import DisplayError
 from regard.viz import metric_curves
 from regard.viz.metric_curves import by_length, learning_curves, read_metrics
 
-KNOWN = "'loss', 'valid_loss', 'bleu', 'chrf', 'exact', 'accuracy', 'ap'"
+KNOWN = "'loss', 'valid_loss', 'bleu', 'chrf', 'exact', 'accuracy', 'f1', 'ap'"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
