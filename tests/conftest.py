@@ -18,6 +18,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
+from hypothesis import settings
 
 import shape_checks
 
@@ -27,6 +28,10 @@ CHECKED = (
 )
 
 shape_checks.install([f"regard.{name}" for name in CHECKED])
+
+# How long an example takes says something of the machine alone.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # Nothing that tests write is to outlive a power cut; what must be synced is told from the calls.
 os.fsync = lambda descriptor: None
