@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 # They start more than a hundred processes: none is to compile again what another has compiled.
-sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -22,6 +21,7 @@ from hypothesis import settings
 
 import shape_checks
 
+sys.dont_write_bytecode = False
 CHECKED = (
     *("masks", "viz", "attention", "layers", "models", "vision"),
     *("data.batching", "data.cache", "decoding", "training"),
