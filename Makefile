@@ -8,7 +8,7 @@ DOCUMENTED := $(VENV)/.documented
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow gpu-test lint types docs check bottleneck mechanisms bench gpu-bench clean
+.PHONY: demo test slow coverage gpu-test lint types docs check bottleneck mechanisms bench gpu-bench clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -18,6 +18,9 @@ test: $(INSTALLED)  ## the test suite, on all cores
 
 slow: $(INSTALLED)  ## the trainings that take minutes
 	OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/pytest -m slow
+
+coverage: $(INSTALLED)  ## which lines the tests run: a table, and build/coverage/html/index.html
+	$(BIN)/pytest -n auto --cov --cov-report=term --cov-report=html
 
 gpu-test:  ## what needs an NVIDIA GPU, with the Python that knows it: make gpu-test PYTHON=...
 	@$(PYTHON) -c 'import torch, triton, pytest, hypothesis, jaxtyping, beartype' || { echo 'make gpu-test needs a Python with torch, triton, pytest, hypothesis, jaxtyping and beartype.'; exit 1; }

@@ -12,21 +12,26 @@ from dataclasses import replace
 import pytest
 
 # They start more than a hundred processes: none is to compile again what another has compiled.
-sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tests run on all cores already, one process each, and threads that wait for a core burn it (also in subprocesses).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch  # noqa: E402
+import torch
+from hypothesis import settings
 
-import shape_checks  # noqa: E402
+import shape_checks
 
+sys.dont_write_bytecode = False
 CHECKED = (
     *("masks", "viz", "attention", "layers", "models", "vision"),
     *("data.batching", "data.cache", "decoding", "training"),
 )
 
 shape_checks.install([f"regard.{name}" for name in CHECKED])
+
+# How long an example takes says something of the machine alone.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # Nothing that tests write is to outlive a power cut; what must be synced is told from the calls.
 os.fsync = lambda descriptor: None

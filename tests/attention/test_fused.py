@@ -579,11 +579,12 @@ class Largest(TorchDispatchMode):
 
 @gpu
 def test_nothing_large_is_ever_held(device):
-    given = [one.requires_grad_() for one in inputs(device, batch=1, heads=1, steps=33, size=35, units=64)]
+    steps, units = (17, 32) if INTERPRETED else (33, 64)
+    given = [one.requires_grad_() for one in inputs(device, batch=1, heads=1, steps=steps, size=35, units=units)]
     mask = torch.ones(1, 35, dtype=torch.bool, device=device)
     with Largest() as largest:
         torch.autograd.grad(fused.additive_attention(*given, mask).sum(), given)
-    assert largest.held < 33 * 35 * 64 * 4 / 8
+    assert largest.held < steps * 35 * units * 4 / 8
 
 
 @gpu

@@ -137,7 +137,7 @@ SUMS = [0.0, 1e-30, 1e-3, 0.5, 3.0, 9.0, 10.5, 20.0, 45.0, 89.0, 1e4, 1e20, 1e38
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
-@pytest.mark.parametrize("weight", [0.0, 1e-30, 1.0, 30.0])
+@pytest.mark.parametrize("weight", [0.0, 30.0] if INTERPRETED else [0.0, 1e-30, 1.0, 30.0])
 def test_any_finite_sums_are_right(kind, weight):
     """Sums that cancel, nearly cancel, saturate and overflow, each with each."""
     from regard.attention.fused.inference_kernels import glance
@@ -154,7 +154,7 @@ def test_any_finite_sums_are_right(kind, weight):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("bent", [False, True], ids=["dot", "tanh"])
-@pytest.mark.parametrize("size", [1e-30, 1e-10, 30.0, 1e4, 1e18, 1e30])
+@pytest.mark.parametrize("size", [1e-30, 30.0, 1e4, 1e30] if INTERPRETED else [1e-30, 1e-10, 30.0, 1e4, 1e18, 1e30])
 def test_scores_of_any_size_are_right(size, bent):
     """From those that tell nothing to those that leave one place; values are as large."""
     from regard.attention.fused.inference_kernels import glance

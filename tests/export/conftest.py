@@ -47,6 +47,10 @@ WRITER = (*PATCHES, "embedding=8", "decoder.width=8", "decoder.readout_width=8",
 FEATURES = ("image.kind=regions", "image.size=2", "image.channels=5")
 
 
+def windowed(reach: str) -> ModelConfig:
+    return replace(WINDOWED, attention=AttentionConfig("general", reach, window=1))
+
+
 def vision(name: str, *changes: str) -> Config:
     return override(visions[name](), [f"model.{change}" for change in (*SMALL, *changes)])
 
@@ -62,12 +66,9 @@ def folders(tmp_path_factory, make_folder):
     place, words = tmp_path_factory.mktemp("exported"), Tokenizers(SOURCE, TARGET)
     configs = {
         "translate": (Config(model=TEXTS), words),
-        **{
-            reach: (Config(model=replace(WINDOWED, attention=AttentionConfig("general", reach, window=1))), words)
-            for reach in ("local-m", "local-p")
-        },
+        "local-m": (Config(model=windowed("local-m")), words),
         "copying": (Config(model=replace(TEXTS, copy=True)), Tokenizers(SOURCE, SOURCE)),
-        "copying-gru": (Config(model=replace(WINDOWED, copy=True)), words),
+        "copying, local-p": (Config(model=replace(windowed("local-p"), copy=True)), words),
         "caption": (vision("xu2015-hard-small", *WRITER), Tokenizers(TARGET, TARGET)),
         "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),
