@@ -32,7 +32,10 @@ Rows = NDArray[np.int64]
 Say = Callable[[str], None]
 """Tells a person something, in a line."""
 Validate = Callable[[Any, Callable[[], None]], dict[str, Any]]
-"""Scores a model: `valid_loss` and more. It calls what it is given now and then, to be stopped by it."""
+"""Scores a model: `valid_loss` and more. It calls what it is given now and then, to be stopped by it.
+
+Where several processes train, each scores a part (`regard.distributed.share`) and all return the same.
+"""
 
 
 class StoppedError(Exception):
@@ -98,6 +101,10 @@ class TrainingData:
     """The loss, of a model and by a run's settings."""
     unit: str = "tokens"
     """What the `count` of a batch counts."""
+    count: Callable[[Rows], int] | None = None
+    """The `count` of the batch of some rows, without making it; None where that is not known any faster."""
+    each: int = 1
+    """How many rows belong together, one after the other, such as the captions of a picture that is read once."""
 
 
 @dataclass(frozen=True)

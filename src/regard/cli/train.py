@@ -1,7 +1,12 @@
 """`regard train`."""
 
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +24,12 @@ from regard.cli.options import (
 )
 from regard.cli.plan_output import show_plan
 from regard.config import Config
-from regard.errors import ConfigError, TrainingError
+from regard.errors import ConfigError, RegardError, TrainingError
 from regard.training.time_budget import BY_TIME, now, within
 
+CONFIG = "config.toml"
+SILENCE = 3.0
+"""Seconds that other processes outlast the first one: torchrun ends all as soon as one has ended."""
 PRESET = "bahdanau2014-small"
 """What is started from where there is nothing to plan for."""
 
@@ -78,6 +86,10 @@ def train(
             metavar="NAME", help="auto, cpu or cuda: short for --set training.device=NAME.", autocompletion=devices
         ),
     ] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Train in N processes on this machine, one for each GPU, as torchrun does."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's files.")] = False,
@@ -104,7 +116,6 @@ def train(
     began = now()
     train_parts, mixed = training_parts(data, source, target, alignment)
     valid_parts = corpus_parts(valid, valid_source, valid_target, "valid")
-    base = _starting_point(out, preset, config, resume, from_)
     named = {
         **({"data.train": list(train_parts), "data.mixed": list(mixed)} if train_parts or mixed else {}),
         "data.valid": list(valid_parts) or None,
@@ -124,39 +135,129 @@ def train(
             start = config_io.assign(start, name, value)
         return config_io.override(start, set_ or [])
 
+    names = [*given, *(one.partition("=")[0].strip() for one in set_ or []), *(BY_TIME if minutes else ())]
+    asked = _Asked(out, changes, names, resume, overwrite, tensorboard, began, preset, config, from_, plan)
+    if plan or as_json:
+        show_plan(_prepared(asked)[1], as_json, plan)
+    elif not _is_one_of_several():
+        if devices is not None:
+            raise typer.Exit(_launched(devices, device, set_))
+        _train(asked, *_prepared(asked))
+    else:
+        _train_with_others(asked, devices, device, set_)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was typed."""
+
+    out: Path
+    changes: Callable[[Config], Config]
+    names: Sequence[str]
+    """Settings that were given."""
+    resume: bool
+    overwrite: bool
+    tensorboard: bool
+    began: float
+    preset: str | None
+    config: Path | None
+    model: Path | None
+    plans_only: bool
+
+
+def _prepared(asked: _Asked) -> tuple[Config, Any]:
+    """Return what is to be trained, planned where nobody said it, and the plan."""
     from regard.presets.vision import any_preset
 
-    chosen = changes(base or any_preset(PRESET))
+    out, resume = asked.out, asked.resume
+    base = _starting_point(out, asked.preset, asked.config, resume, asked.model)
+    chosen = asked.changes(base or any_preset(PRESET))
     if not (chosen.data.train or chosen.data.mixed or chosen.data.tagged):
         raise ConfigError(
             "There is nothing to train on: give --source and --target, or --data with a .tsv or .jsonl file, "
             "- for stdin, or an embedded name (regard list corpora)."
         )
-    from regard.task import task_of
-    from regard.training.planning import can_plan, plan_for, told
+    from regard.training.planning import can_plan, plan_for
     from regard.training.resume import check_target
     from regard.training.setting_checks import check, check_links
-    from regard.training.train_model import train as run
-    from regard.training.trainer import INTERRUPTED
 
     if not resume:
         check_links(chosen)
-    made = None
-    if not resume and config is None and can_plan(chosen, base):
-        check(chosen)
-        if not plan:
-            check_target(out, resume, overwrite)
-        names = [*given, *(one.partition("=")[0].strip() for one in set_ or []), *(BY_TIME if minutes else ())]
-        made = plan_for(changes, names, base)
-        chosen = made.config
-    if plan or as_json:
-        show_plan(made, as_json, plan)
-        return
-    lines = told(made) if made is not None else ()
-    ended = run(chosen, out, resume=resume, overwrite=overwrite, tensorboard=tensorboard, began=began, plan=lines).end
+    if resume or asked.config is not None or not can_plan(chosen, base):
+        return chosen, None
+    check(chosen)
+    if not asked.plans_only:
+        check_target(out, resume, asked.overwrite)
+    made = plan_for(asked.changes, asked.names, base)
+    return made.config, made
+
+
+def _train(asked: _Asked, chosen: Config, made: Any) -> None:
+    """Train in this process, alone or with others."""
+    from regard.distributed import current
+    from regard.task import task_of
+    from regard.training.planning import told
+    from regard.training.train_model import train
+    from regard.training.trainer import INTERRUPTED
+
+    ended = train(
+        chosen,
+        asked.out,
+        resume=asked.resume,
+        overwrite=asked.overwrite,
+        tensorboard=asked.tensorboard,
+        began=asked.began,
+        plan=told(made) if made is not None else (),
+    ).end
     if ended == INTERRUPTED:
         raise typer.Exit(130)
-    typer.echo(f"The model is in {out}. {task_of(chosen.model).try_it(chosen, out)}", err=True)
+    if current().first:
+        typer.echo(f"The model is in {asked.out}. {task_of(chosen.model).try_it(chosen, asked.out)}", err=True)
+
+
+def _is_one_of_several() -> bool:
+    """Say whether torchrun started this process; torch is not needed to know."""
+    return "WORLD_SIZE" in os.environ
+
+
+def _launched(count: int, device: str | None, set_: list[str] | None) -> int:
+    """Start torchrun's agent with this same command, and return its exit status."""
+    from regard.training.launch import check_devices, launch
+
+    check_devices(count, _device_of(device, set_))
+    return launch(sys.argv[1:], count)
+
+
+def _device_of(device: str | None, set_: list[str] | None) -> str:
+    """Return the device that is asked for, before a configuration is read."""
+    given = [value for name, _, value in (one.partition("=") for one in set_ or []) if name == "training.device"]
+    return [device or "auto", *given][-1]
+
+
+def _train_with_others(asked: _Asked, devices: int | None, device: str | None, set_: list[str] | None) -> None:
+    """Train as one of the processes that torchrun has started. The first one alone says what goes wrong."""
+    from regard.distributed import joined
+    from regard.training.launch import is_restart
+    from regard.training.same_everywhere import check_command
+
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        with joined(_device_of(device, set_)) as world:
+            if devices not in (None, world.size):
+                raise ConfigError(
+                    f"--devices is {devices}, and torchrun has started {world.size} processes: leave --devices out."
+                )
+            check_command(world, sys.argv[1:])
+            if world.lead(lambda: is_restart(asked.out)):
+                again = replace(asked, resume=True, overwrite=False)
+                _train(again, world.lead(lambda: config_io.read_toml(asked.out / CONFIG)), None)
+            else:
+                _train(asked, *world.lead(lambda: _prepared(asked)))
+    except RegardError:
+        if first:
+            raise
+        time.sleep(SILENCE)
+        raise typer.Exit(2) from None
 
 
 def _starting_point(
@@ -174,11 +275,11 @@ def _starting_point(
     if config is not None:
         return config_io.read_toml(config)
     if resume:
-        if not (out / "config.toml").is_file():
+        if not (out / CONFIG).is_file():
             new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
             instead = "leave out --resume to start there" if new else "give the folder of a run"
             raise TrainingError(f"There is nothing to resume in {out}: {instead}.")
-        return config_io.read_toml(out / "config.toml")
+        return config_io.read_toml(out / CONFIG)
     return any_preset(preset) if preset is not None else None
 
 

@@ -58,7 +58,7 @@ def check(config: Config, resume: bool = False) -> torch.device:
         _check_effects(config)
     _check_losses(config)
     check_options(config.decoding)
-    return _device(config)
+    return device_of(config)
 
 
 def check_links(*configs: Config) -> None:
@@ -235,7 +235,8 @@ def _check_numbers(config: Config) -> None:
         raise ConfigError(f"training.plateau_factor is {settings.plateau_factor}; it must be above 0 and at most 1.")
 
 
-def _device(config: Config) -> torch.device:
+def device_of(config: Config) -> torch.device:
+    """Return the device to train on: of several processes on a machine, each has a GPU of its own."""
     asked = config.training.device
     there = torch.cuda.is_available()
     if asked.startswith("cuda") and not there:

@@ -33,7 +33,8 @@ def open_data(
                 "No validation target has the four tokens that BLEU needs, so the loss decides which model is best: "
                 "training.metric=exact would count whole lines."
             )
-    data = TrainingData(texts.order, texts.batch, validate, texts.fingerprint(cache), decoding, SequenceObjective)
+    known_by = texts.fingerprint(cache)
+    data = TrainingData(texts.order, texts.batch, validate, known_by, decoding, SequenceObjective, count=texts.count)
     return texts.tokenizers, data
 
 
