@@ -1,15 +1,23 @@
 """World size is no part of the result: several processes that share batches train as one does."""
 
+import functools
 import math
+import os
+import signal
+from dataclasses import replace
 
 import many_tasks
 import numpy as np
 import pytest
 import ranks
+import tiny_run
 import torch
 from many_tasks import FAMILIES, clothes, family, told, weights
+from tiny_run import Listener
 
+from regard.data.batching import Batch
 from regard.distributed import World, current, share
+from regard.training.trainer import Trainer
 
 UNEVEN = {
     # Most batches have fewer sentences than there are processes, and a step has several of them.
@@ -107,3 +115,108 @@ def test_what_is_shared_is_returned_in_order_and_all_are_asked_equally_often():
     for found, asked in ranks.run(3, shared, range(7)):
         assert found == [(square, item % 3) for item, square in enumerate(squares)]
         assert asked == 3
+
+
+def by_row(rows):
+    """Make sentences that depend on the row of each alone, of at most 5 and 3 tokens."""
+    random = [np.random.default_rng([11, int(row)]) for row in rows]
+    source, target = (
+        torch.from_numpy(np.stack([one.integers(4, tiny_run.WORDS, length) for one in random])) for length in (5, 3)
+    )
+    source_mask, target_mask = (
+        torch.arange(length) < torch.tensor([[int(one.integers(1, length + 1))] for one in random]) for length in (5, 3)
+    )
+    before = torch.cat([torch.full_like(target[:, :1], 2), target[:, :-1]], dim=1)
+    return Batch(
+        source * source_mask, source_mask, before * target_mask, target * target_mask, target_mask, np.asarray(rows)
+    )
+
+
+def part_of_a_run(folder, *changes, stop_at=None, fails=None, resume=False):
+    """Make a run of tiny_run's; the last process is asked to stop after a step, or its loss is spoilt there."""
+    with pytest.MonkeyPatch.context() as patch:
+        tiny_run.install(patch, replace(tiny_run.DATA, batch=by_row))
+        config = tiny_run.settings(**{**PLAIN, **dict(changes)})
+        world, last = current(), current().rank == current().size - 1
+        if fails is not None and last:
+            step = Trainer._step
+
+            def spoilt(trainer, ahead):
+                if trainer.place.step + 1 == fails:
+                    next(trainer.model.parameters()).data.fill_(math.nan)
+                step(trainer, ahead)
+
+            patch.setattr(Trainer, "_step", spoilt)
+        if stop_at is not None and last:
+            after = Trainer._read
+
+            def asked(trainer, most):
+                if trainer.place.step == stop_at:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                after(trainer, most)
+
+            patch.setattr(Trainer, "_read", asked)
+        listener = Listener()
+        result = tiny_run.train(config, folder, resume=resume, reporter=listener)
+        return result.end, result.steps, result.best_step, listener.messages, world.rank
+
+
+PLAIN = {"log_every": 1, "validate_every": 2, "precision": "float32"}
+NO_DROPOUT = (("model", replace(tiny_run.MODEL, dropout=0.0)),)
+
+
+def test_a_stopped_run_goes_on_with_any_number_of_processes(tmp_path):
+    """All stop at one step, whichever was asked; 2, 1 and 4 processes end as one that never stopped."""
+    ranks.run(0, part_of_a_run, tmp_path / "whole", *NO_DROPOUT)
+    stopped = ranks.run(2, functools.partial(part_of_a_run, stop_at=3), tmp_path / "parts", *NO_DROPOUT)
+    assert {(end, steps) for end, steps, *_ in stopped} == {("interrupted", 4)}
+    messages = stopped[0][3]
+    assert messages[-2:] == [
+        "Stopping after this step and saving. Press Ctrl-C again to quit at once.",
+        "Stopped after step 4 and saved. Go on with --resume.",
+    ]
+    assert stopped[1][3] == []
+    [(end, steps, *_)] = ranks.run(
+        0, functools.partial(part_of_a_run, stop_at=6, resume=True), tmp_path / "parts", *NO_DROPOUT
+    )
+    assert (end, steps) == ("interrupted", 6)
+    ended = ranks.run(4, functools.partial(part_of_a_run, resume=True), tmp_path / "parts", *NO_DROPOUT)
+    assert {(end, steps) for end, steps, *_ in ended} == {("epochs", 9)}
+    one, several = told(tmp_path / "whole"), told(tmp_path / "parts")
+    assert_alike(one, several, 1e-4)
+    for key, value in weights(tmp_path / "whole").items():
+        torch.testing.assert_close(weights(tmp_path / "parts")[key], value, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_resumed_with_as_many_processes_a_run_ends_the_same_bit_for_bit(tmp_path, size):
+    """With dropout, which each process has of its own."""
+    ranks.run(size, part_of_a_run, tmp_path / "whole")
+    ranks.run(size, functools.partial(part_of_a_run, stop_at=2), tmp_path / "parts")
+    ranks.run(size, functools.partial(part_of_a_run, stop_at=5, resume=True), tmp_path / "parts")
+    ranks.run(size, functools.partial(part_of_a_run, resume=True), tmp_path / "parts")
+    assert tiny_run.contents(tmp_path / "parts") == tiny_run.contents(tmp_path / "whole")
+
+
+def test_patience_ends_all_processes_at_one_step(tmp_path):
+    changes = (("patience", 1), ("validate_every", 1))
+    [whole] = ranks.run(0, part_of_a_run, tmp_path / "whole", *changes, *NO_DROPOUT)
+    found = ranks.run(2, part_of_a_run, tmp_path / "several", *changes, *NO_DROPOUT)
+    assert whole[0] == "patience"
+    assert [one[:3] for one in found] == [whole[:3]] * 2
+
+
+def test_minutes_are_those_of_the_first_process(tmp_path):
+    changes = (("minutes", 0.05), ("epochs", 10_000), ("schedule", "cosine"), ("validate_every", 0))
+    found = ranks.run(2, part_of_a_run, tmp_path / "m", *changes)
+    assert {end for end, *_ in found} == {"minutes"}
+    assert len({steps for _, steps, *_ in found}) == 1
+
+
+def test_what_is_not_finite_in_one_process_stops_all_and_the_batch_is_named(tmp_path):
+    found = ranks.answers(ranks.start(2, functools.partial(part_of_a_run, fails=4), tmp_path / "m"))
+    assert [str(one) for one in found] == [
+        "The loss is not finite at step 4 (epoch 2, batches 1 to 2, in the rows of process 1 of 2), so training "
+        "stopped. The last good checkpoint, of step 2, is kept: go on from it with --resume and a lower "
+        "training.learning_rate or training.clip."
+    ] * 2
