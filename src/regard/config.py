@@ -371,6 +371,8 @@ class TrainingConfig:
     """Steps between lines in metrics.jsonl."""
     device: str = "auto"
     """auto, cpu, or cuda."""
+    shard: bool = False
+    """Several processes: cut weights, gradients and the optimizer's state up among them (FSDP2), to save memory."""
     graphs: bool = True
     """On a GPU, record the kernels of a step once for each shape of a batch, and replay them (CUDA graphs)."""
 

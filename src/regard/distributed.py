@@ -144,6 +144,13 @@ def joined(device: str = "auto", environment: Mapping[str, str] = os.environ) ->
     _current = _join(device, environment)
     try:
         yield _current
+    except RuntimeError as error:
+        if _is_lost(error):
+            raise TrainingError(
+                "Another process of this run was lost, so training stopped. What was saved is kept: go on from it with "
+                "--resume, as torchrun --max-restarts does by itself."
+            ) from error
+        raise
     finally:
         _current = ALONE
         # A process that fails does not wait for the others: they see that it is gone.
@@ -170,9 +177,19 @@ def _join(device: str, environment: Mapping[str, str]) -> World:
     if gpus:
         torch.cuda.set_device(local)
     at = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
+    from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+    from torch.distributed.rendezvous import rendezvous
+
     try:
+        store, _, _ = next(rendezvous("env://", rank, size, timeout=TIMEOUT))
+        # torchrun keeps its store when it starts processes again: what those before have left there is not for these.
+        attempt = f"regard/{environment.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         torch.distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if gpus else "gloo", rank=rank, world_size=size, timeout=TIMEOUT
+            "cpu:gloo,cuda:nccl" if gpus else "gloo",
+            store=PrefixStore(attempt, store),
+            rank=rank,
+            world_size=size,
+            timeout=TIMEOUT,
         )
     except (RuntimeError, ValueError, OSError) as error:
         raise TrainingError(_not_met(at, rank, size, error)) from error
@@ -180,6 +197,21 @@ def _join(device: str, environment: Mapping[str, str]) -> World:
     world._group = torch.distributed.new_group(backend="gloo", timeout=TIMEOUT)
     world._patient = torch.distributed.new_group(backend="gloo", timeout=PREPARING)
     return world
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    """Say whether an error of torch is that a process no longer answers: gloo's has no kind of its own."""
+    if isinstance(error, torch.distributed.DistError):
+        return True
+    signs = (
+        "gloo",
+        "Connection closed by peer",
+        "Connection reset by peer",
+        "Broken pipe",
+        "Timed out waiting",
+        "NCCL",
+    )
+    return any(sign in str(error) for sign in signs)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

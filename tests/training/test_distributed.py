@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -220,3 +221,35 @@ def test_what_is_not_finite_in_one_process_stops_all_and_the_batch_is_named(tmp_
         "stopped. The last good checkpoint, of step 2, is kept: go on from it with --resume and a lower "
         "training.learning_rate or training.clip."
     ] * 2
+
+
+SHARDED = {
+    "ema": ("transformer2017-small", "training.average=ema"),
+    "momentum": ("bahdanau2014-small", "training.average=last", "training.optimizer=sgd", "training.momentum=0.9"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_model_that_is_cut_up_is_trained_as_a_whole_one(tmp_path, size):
+    runs = SHARDED if size > 1 else {"ema": SHARDED["ema"]}
+    ranks.run(0, many, tmp_path / "one", runs, tmp_path)
+    ranks.run(
+        size, many, tmp_path / "several", {name: (*run, "training.shard=true") for name, run in runs.items()}, tmp_path
+    )
+    for name in runs:
+        assert_alike(told(tmp_path / "several" / name), told(tmp_path / "one" / name), 1e-9)
+        for key, value in weights(tmp_path / "one" / name).items():
+            torch.testing.assert_close(weights(tmp_path / "several" / name)[key], value, rtol=1e-9, atol=1e-9)
+
+
+def test_a_run_goes_on_whole_or_cut_up(tmp_path):
+    """And bit for bit, where both parts of it are cut up alike."""
+    shard = (*NO_DROPOUT, ("shard", True), ("average", "ema"))
+    ranks.run(2, part_of_a_run, tmp_path / "whole", *shard)
+    ranks.run(2, functools.partial(part_of_a_run, stop_at=3), tmp_path / "alike", *shard)
+    shutil.copytree(tmp_path / "alike", tmp_path / "other")
+    ranks.run(2, functools.partial(part_of_a_run, resume=True), tmp_path / "alike", *shard)
+    ranks.run(0, functools.partial(part_of_a_run, resume=True), tmp_path / "other", *NO_DROPOUT, ("average", "ema"))
+    assert tiny_run.contents(tmp_path / "alike") == tiny_run.contents(tmp_path / "whole")
+    for key, value in weights(tmp_path / "whole").items():
+        torch.testing.assert_close(weights(tmp_path / "other")[key], value, rtol=0, atol=1e-5)

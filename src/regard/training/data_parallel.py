@@ -27,8 +27,8 @@ BUCKET = 25 * 2**20
 """Bytes of gradients that are reduced at a time: what DistributedDataParallel takes, too."""
 
 
-class _Loss(nn.Module):
-    """The objective as a module: DistributedDataParallel needs to see a forward pass begin and end."""
+class Loss(nn.Module):
+    """The objective as a module: torch's engines need to see a forward pass begin and end."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ParallelSteps(Steps):
         unused = _has_unused(model, Steps(objective, autocast, device), first)
         constant: dict[str, Any] = {_SYNC_BUFFERS: False}
         self.parallel = nn.parallel.DistributedDataParallel(
-            _Loss(model, objective),
+            Loss(model, objective),
             gradient_as_bucket_view=True,
             find_unused_parameters=unused,
             **constant,

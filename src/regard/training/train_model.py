@@ -263,7 +263,8 @@ def _model(config: Config, vocabulary: Any, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
     model = build(config.model, *task_of(config.model).sizes(vocabulary))
     match_words(model, vocabulary)
-    return model.to(device)
+    # A model that is cut up goes to its GPU part by part, when training begins.
+    return model if config.training.shard else model.to(device)
 
 
 def _check_fingerprint(trainer: Trainer, data: TrainingData, folder: Path) -> None:

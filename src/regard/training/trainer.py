@@ -14,7 +14,7 @@ import hashlib
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,6 +40,8 @@ from regard.training.prefetch import Ahead, Numbers
 from regard.training.progress import Progress, Reporter
 from regard.training.run_state import Place, Score, Window, deciding
 from regard.training.scheduled_sampling import forcing_ratio
+from regard.training.setting_checks import device_of
+from regard.training.sharding import Sharded, ShardedSteps, cut_as, put_together
 from regard.training.weight_averaging import PREFIX, averages, set_weights
 
 METRICS, STATE = "metrics.jsonl", "state"
@@ -141,6 +143,7 @@ class Trainer:
         self._orders: dict[int, Sequence[Rows]] = {}
         self._ordering = threading.Lock()
         self._unread: deque[Unread] = deque()
+        self.sharded: Sharded | None = None
         self._interruption: Interruption | None = None
         self._stop_agreed = False
         self._behind = self.unread_on_device if self.device.type == "cuda" else 0
@@ -234,6 +237,8 @@ class Trainer:
     def run(self) -> str:
         """Train until an end or an interruption, and say which."""
         began = time_budget.now() if self.began is None else self.began
+        if self.settings.shard:
+            self._shard()
         self._started = time_budget.now() - self.place.seconds
         if self.settings.minutes:
             self.budget.begin(time_budget.now() - began, self.place.step, self.place.seconds)
@@ -255,7 +260,7 @@ class Trainer:
 
     def _connect(self) -> None:
         """Let gradients be added up over all processes. Each of them has to call it."""
-        if not self.world.joined:
+        if not self.world.joined or self.settings.shard:
             return
         self.model.train()
         if self.records:
@@ -263,6 +268,24 @@ class Trainer:
             return
         first = self.data.batch(self._batches(1)[0][: self.data.each])
         self.steps = ParallelSteps(self.model, self.objective, self._autocast, self.device, self.world, first)
+
+    def _shard(self) -> None:
+        """Cut the model up over the processes, with all that is remembered of it. Each of them has to call it."""
+        state, averaged = state_tensors(self.optimizer, self.names), self.average.files()
+        self.device = device_of(self.config)
+        self.model.train()
+        self.sharded = Sharded(self.model, self.objective, self.device, self.world.size)
+        self.names = {parameter: name for name, parameter in self.model.named_parameters()}
+        self.weights = weights_of(self.model)
+        self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
+        load_state(
+            self.optimizer,
+            self.names,
+            {name: cut_as(tensor, self.weights[name.rpartition("/")[0]]) for name, tensor in state.items()},
+        )
+        self.average.load({file: self.sharded.cut(kept, self.weights) for file, kept in averaged.items()})
+        self.steps = ShardedSteps(self.sharded, self.objective, self._autocast, self.device, self.world.size)
+        self._behind = self.unread_on_device if self.device.type == "cuda" else 0
 
     def _agree_on_time(self) -> None:
         """Go by the clock of the first process, where several train for so many minutes."""
@@ -476,7 +499,8 @@ class Trainer:
                 raise StoppedError
 
         self.model.eval()
-        with self.average.applied(self.model), torch.no_grad():
+        whole = contextlib.nullcontext() if self.sharded is None else self.sharded.whole()
+        with self.average.applied(self.model), torch.no_grad(), whole:
             result = self.data.validate(self.model, check)
         self.model.train()
         if not math.isfinite(result["valid_loss"]):
@@ -492,20 +516,23 @@ class Trainer:
 
     def _save(self, scheduled: bool) -> None:
         """Write a checkpoint; once it stands, model.safetensors follows it. One process of several writes it."""
-        self.place.seconds = self._seconds()
-        name = Name(self.place.step, scheduled)
         self._check_alike()
-        if not self.world.first:
-            self.saved = Saved(self.checkpoints.folder / str(name), name, {}, {})
-            return
+        files = self._files() if self.world.first or self.sharded is not None else {}
+        if self.world.first:
+            self._write(scheduled, files)
+        self.saved = self.world.from_first(self.saved)
+
+    def _write(self, scheduled: bool, files: Mapping[str, bytes | Path]) -> None:
+        self.place.seconds = self._seconds()
         if self.place.step and self.metrics is not None:
             self.metrics.sync()
-        self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), self._files(), self.saved)
+        name = Name(self.place.step, scheduled)
+        self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), files, self.saved)
         self._publish()
 
     def _check_alike(self) -> None:
         """Raise a TrainingError where the weights of some process have become others than those of the first."""
-        if self.world.size == 1 or not self.place.step:
+        if self.world.size == 1 or self.sharded is not None:
             return
         numbers = [
             tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64) for tensor in self.weights.values()
@@ -521,23 +548,30 @@ class Trainer:
     def save_start(self) -> None:
         """Write the weights that a run starts from as its first checkpoint: it then needs no other folder to go on."""
         self._started = time_budget.now()
-        self._save(scheduled=True)
+        self._write(True, self._files())
 
     def _files(self) -> dict[str, bytes | Path]:
         files: dict[str, bytes | Path] = {
             CONFIG: to_toml(self.config).encode(),
-            LAST: checkpoint.to_bytes(self.weights),
-            OPTIMIZER: checkpoint.to_bytes(state_tensors(self.optimizer, self.names)),
+            LAST: self._bytes(self.weights),
+            OPTIMIZER: self._bytes(state_tensors(self.optimizer, self.names)),
         }
         old = self.saved
         for file, tensors in self.average.files().items():
-            files[file] = old.path / file if old and file in old.digests else checkpoint.to_bytes(tensors)
+            files[file] = old.path / file if old and file in old.digests else self._bytes(tensors)
         best = self.place.best
         if old and best and not self.average.is_new(self.place.step, best.step):
             files[BEST] = old.path / BEST
         else:
-            files[BEST] = checkpoint.to_bytes(self.average.mean(self.weights))
+            files[BEST] = self._bytes(self.average.mean(self.weights))
         return files
+
+    def _bytes(self, tensors: Mapping[str, Tensor]) -> bytes:
+        """Serialise tensors; those that are cut up are put together first, which all processes take part in."""
+        if self.sharded is None:
+            return checkpoint.to_bytes(tensors)
+        whole = put_together(tensors)
+        return checkpoint.to_bytes(whole) if self.world.first else b""
 
     def _publish(self) -> None:
         assert self.saved is not None
@@ -562,7 +596,12 @@ class Trainer:
 
 def records_steps(config: Config, device: torch.device) -> bool:
     """Say whether steps are recorded, and their batches filled up to few shapes for it."""
-    return config.training.graphs and device.type == "cuda" and task_of(config.model).records_steps(config.model)
+    return (
+        config.training.graphs
+        and not config.training.shard
+        and device.type == "cuda"
+        and task_of(config.model).records_steps(config.model)
+    )
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:
