@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import ranks
 import tiny_run
-from many_tasks import weights
+from many_tasks import family, weights
 
-from regard.distributed import joined
+from regard.config_io import override
+from regard.distributed import World, joined
 from regard.errors import ConfigError, TrainingError
-from regard.training import launch, same_everywhere
+from regard.training import launch, same_everywhere, setting_checks
 from regard.training.launch import check_devices, is_restart
 
 TINY = (
@@ -238,4 +239,21 @@ def test_kill_9_of_one_ends_the_other_at_once(tmp_path, victim):
     assert str(found[1 - victim]) == (
         "Another process of this run was lost, so training stopped. What was saved is kept: go on from it with "
         "--resume, as torchrun --max-restarts does by itself."
+    )
+
+
+def test_what_one_process_cannot_cut_up_and_several_cannot_normalise(monkeypatch):
+    config = family("dosovitskiy2020-vit-small", Path("clothes"))
+    with pytest.raises(ConfigError) as caught:
+        setting_checks.check(override(config, ["training.shard=true"]))
+    assert str(caught.value) == (
+        "training.shard=true cuts a model up over several processes: start them with regard train --devices N or "
+        "torchrun, or set it to false."
+    )
+    monkeypatch.setattr(setting_checks, "current", lambda: World(0, 2, joined=True))
+    with pytest.raises(ConfigError) as caught:
+        setting_checks.check(override(config, ["model.image.kind=resnet", "model.image.normalise=batch"]))
+    assert str(caught.value) == (
+        "model.image.normalise=batch normalises over all pictures of a batch, and each of 2 processes has a part of "
+        "them: set it to groups, or train in one process."
     )
