@@ -82,15 +82,24 @@ def train(
     training after the current step: the result's `end` is then `interrupted`, and `resume=True` goes on.
 
     Load what was trained with `regard.load(result.folder)`.
+
+    In a script that torchrun starts, its processes share the training (docs/distributed.md): call it in all of them.
     """
     began = time.perf_counter()
+    from regard.config_io import read_toml
+    from regard.distributed import joined
+    from regard.models.model_folder import CONFIG
+    from regard.training.launch import is_restart
     from regard.training.planning import told
     from regard.training.progress import Silent
     from regard.training.train_model import train as run
-    from regard.training.training_request import TrainingRequest, resolve
+    from regard.training.training_request import Resolved, TrainingRequest, resolve
 
     folder = Path(out)
-    with _pairs_beside(folder, {"train": data, "valid": valid}, resume, overwrite) as named:
+    with (
+        joined(device or "auto") as world,
+        _pairs_beside(folder, {"train": data, "valid": valid}, resume, overwrite) as named,
+    ):
         request = TrainingRequest(
             out=folder,
             data=named["train"],
@@ -114,7 +123,11 @@ def train(
             resume=resume,
             overwrite=overwrite,
         )
-        chosen = resolve(request)
+        if world.joined and world.lead(lambda: is_restart(folder)):  # by torchrun, after a process was lost
+            resume, overwrite = True, False
+            chosen = Resolved(world.lead(lambda: read_toml(folder / CONFIG)), None)
+        else:
+            chosen = world.lead(lambda: resolve(request))
         return run(
             chosen.config,
             folder,

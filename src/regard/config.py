@@ -370,6 +370,8 @@ class TrainingConfig:
     """Steps between lines in metrics.jsonl."""
     device: str = "auto"
     """auto, cpu, or cuda."""
+    shard: bool = False
+    """Several processes: cut weights, gradients and the optimizer's state up among them (FSDP2), to save memory."""
     graphs: bool = True
     """On a GPU, capture each step as a CUDA graph, once per batch shape, and replay it."""
 

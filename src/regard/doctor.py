@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shutil
 from typing import NamedTuple
 
 from regard import __version__
@@ -41,6 +42,7 @@ def examine() -> list[Finding]:
     else:
         findings.append(Finding("GPU", "none that torch can use: training runs on the CPU"))
     findings.append(Finding("training", _training()))
+    findings.append(Finding("distributed", _distributed()))
     findings.append(Finding("decoding", _decoding()))
     return findings
 
@@ -52,6 +54,20 @@ def _training() -> str:
     if multiplies_bfloat16():
         return "the CPU multiplies in bfloat16: training.precision=auto uses it"
     return "the CPU does not multiply in bfloat16: training.precision=auto uses float32"
+
+
+def _distributed() -> str:
+    """Say how several processes could train here: by which of torch's backends, and how many."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return "this build of torch has no torch.distributed: training runs in one process"
+    gloo, nccl = torch.distributed.is_gloo_available(), torch.distributed.is_nccl_available()
+    backends = [name for name, there in (("gloo", gloo), ("nccl", nccl)) if there]
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() and nccl else 0
+    most = f"--devices {gpus} for {_count(gpus, 'GPU')}" if gpus else "--devices N for N processes on the CPU"
+    runner = "torchrun" if shutil.which("torchrun") else "python -m torch.distributed.run"
+    return f"{', '.join(backends) or 'no backend'}; regard train {most}, {runner} for several machines"
 
 
 def _decoding() -> str:

@@ -33,7 +33,10 @@ Say = Callable[[str], None]
 """Prints one line of progress for the user."""
 Validate = Callable[[Any, Callable[[], None]], dict[str, Any]]
 """Scores a model; returns `valid_loss` and more. It calls its second argument between batches, which may raise
-StoppedError."""
+StoppedError.
+
+In distributed training each process scores a part (`regard.distributed.share`), and all return the same.
+"""
 
 
 class StoppedError(Exception):
@@ -100,6 +103,10 @@ class TrainingData:
     """Makes the loss function from a model and the training settings."""
     unit: str = "tokens"
     """The unit of a batch's `count`."""
+    count: Callable[[Rows], int] | None = None
+    """Returns the `count` of the batch of some rows without making it; None if there is no faster way."""
+    each: int = 1
+    """How many consecutive rows belong together, such as the captions of a picture that is encoded once."""
 
 
 @dataclass(frozen=True)

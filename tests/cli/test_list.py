@@ -73,7 +73,10 @@ def test_the_doctor_tells_versions_and_devices(regard):
     assert (ran.code, ran.err) == (0, "")
     found = dict(line.split(maxsplit=1) for line in ran.lines)
     assert found["regard"] == __version__
-    assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU", "decoding"} <= {*found}
+    assert {"Python", "torch", "numpy", "sentencepiece", "matplotlib", "CPU", "GPU", "distributed", "decoding"} <= {
+        *found
+    }
+    assert "gloo" in found["distributed"]
     assert ("uses it" if multiplies_bfloat16() else "uses float32") in found["training"]
 
 

@@ -112,9 +112,9 @@ def test_nothing_is_saved_after_a_loss_that_is_not_finite(bad, behind, monkeypat
     """A checkpoint is due after step 4: whichever step goes astray, the message names it and none is made."""
     real, calls = Trainer._gradient, []
 
-    def diverging(trainer, batches, ratio):
+    def diverging(trainer, batches, *how):
         calls.append(1)
-        made = real(trainer, batches, ratio)
+        made = real(trainer, batches, *how)
         return made._replace(norm=torch.tensor(float("inf"))) if len(calls) == bad else made
 
     monkeypatch.setattr(Trainer, "_gradient", diverging)

@@ -1,7 +1,10 @@
 """`regard train`."""
 
+import os
+import sys
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,7 +12,13 @@ import regard
 from regard.cli.completion import assignments, devices, preset_names
 from regard.cli.options import Alignment, SeveralData, Source, Tagged, Target, ValidTagged
 from regard.cli.plan_output import show_plan
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
+
+if TYPE_CHECKING:
+    from regard.training.train_model import Result
+
+SILENCE = 3.0
+"""Seconds that other processes outlast the first one, which reports the error: torchrun ends all as soon as one has."""
 
 
 def train(
@@ -65,6 +74,10 @@ def train(
             metavar="NAME", help="auto, cpu or cuda: short for --set training.device=NAME.", autocompletion=devices
         ),
     ] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Train in N processes on this machine, one per GPU, as torchrun does."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")] = False,
@@ -117,11 +130,49 @@ def train(
 
         show_plan(resolve(TrainingRequest(out=out, **options), check_folder=False).plan, as_json)
         return
-    result = regard.train(out=out, tensorboard=tensorboard, **options)
+    options.update(out=out, tensorboard=tensorboard)
+    if "WORLD_SIZE" in os.environ:  # torchrun started this process
+        result = _train_with_others(options, devices, device, set_)
+    elif devices is None:
+        result = regard.train(**options)
+    else:
+        from regard.training.launch import check_devices, launch
+
+        check_devices(devices, _device_of(device, set_))
+        raise typer.Exit(launch(sys.argv[1:], devices))
     if result.end == "interrupted":
         raise typer.Exit(130)
     from regard.models.model_folder import open_folder
     from regard.task import task_of
 
-    trained = open_folder(out)
-    typer.echo(f"The model is in {out}. {task_of(trained.model).try_it(trained, out)}", err=True)
+    if os.environ.get("RANK", "0") == "0":
+        trained = open_folder(out)
+        typer.echo(f"The model is in {out}. {task_of(trained.model).try_it(trained, out)}", err=True)
+
+
+def _train_with_others(
+    options: dict[str, Any], devices: int | None, device: str | None, set_: list[str] | None
+) -> "Result":
+    """Train as one of several processes. Only the first one reports errors."""
+    from regard.distributed import joined
+    from regard.training.same_everywhere import check_command
+
+    try:
+        with joined(_device_of(device, set_)) as world:
+            if devices not in (None, world.size):
+                raise ConfigError(
+                    f"--devices is {devices}, and torchrun has started {world.size} processes: leave --devices out."
+                )
+            check_command(world, sys.argv[1:])
+            return regard.train(**options)
+    except RegardError:
+        if os.environ.get("RANK", "0") == "0":
+            raise
+        time.sleep(SILENCE)
+        raise typer.Exit(2) from None
+
+
+def _device_of(device: str | None, set_: list[str] | None) -> str:
+    """Return the requested device, before any configuration is read."""
+    given = [value for name, _, value in (one.partition("=") for one in set_ or []) if name == "training.device"]
+    return [device or "auto", *given][-1]

@@ -69,6 +69,11 @@ class Resampled:
         epoch = int(rows[0]) // self._pairs
         return make_batch(self.tokens(epoch), rows - epoch * self._pairs)
 
+    def count(self, rows: NDArray[np.int64]) -> int:
+        """Return how many target tokens these pairs have."""
+        epoch = int(rows[0]) // self._pairs
+        return int(self.tokens(epoch).target_lengths[rows - epoch * self._pairs].sum())
+
     def tokens(self, epoch: int) -> EpochTokens:
         """Return the tokens of an epoch."""
         return self._begin(epoch).result()

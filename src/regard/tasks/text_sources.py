@@ -52,7 +52,7 @@ class TextData:
         self._draw = Draws(self.train.index.each or [len(self.train)], weights, config.seed) if weights else None
         if self._draw is not None and sources.train is not None:
             _report_epoch(self._draw, sources.train, say)
-        self.order, self.batch = _batches(config, self.train, self.tokenizers, few_shapes, self._draw)
+        self.order, self.batch, self.count = _batches(config, self.train, self.tokenizers, few_shapes, self._draw)
 
     def open_validation(self) -> TokenCache | None:
         """Return the tokens of the validation corpus; None if there is none."""
@@ -162,14 +162,18 @@ def _open_cache(config: Config, folder: Path, corpus: Corpus | None, tokenizers:
 
 def _batches(
     config: Config, cache: TokenCache, tokenizers: Tokenizers, few_shapes: bool, draw: Draws | None
-) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch]]:
-    """Return functions for the batches of an epoch and for collating one; subword sampling re-segments each epoch."""
+) -> tuple[Callable[[int], Sequence[Rows]], Callable[[Rows], Batch], Callable[[Rows], int]]:
+    """Return functions for the batches of an epoch, for collating one, and for counting its target tokens.
+
+    Subword sampling re-segments each epoch.
+    """
     settings, sampling = config.training, config.tokenizer.sampling
     order = partial(BatchOrder, batch_tokens=settings.batch_tokens, seed=config.seed, few_shapes=few_shapes, draw=draw)
     if not sampling:
-        return order(cache.source_lengths, cache.target_lengths).batches, partial(make_batch, cache)
+        batches = order(cache.source_lengths, cache.target_lengths).batches
+        return batches, partial(make_batch, cache), lambda rows: int(cache.target_lengths[rows].sum())
     drawn = Resampled(cache, tokenizers, sampling, config.seed, settings.epochs)
-    return partial(drawn.batches, order=order), drawn.batch
+    return partial(drawn.batches, order=order), drawn.batch, drawn.count
 
 
 def _report_left_out(cache: TokenCache, what: str, config: Config, say: Say) -> None:

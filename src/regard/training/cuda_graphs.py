@@ -8,7 +8,7 @@ before any other step. Encoders that ask the host for lengths read before the gr
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
@@ -30,12 +30,16 @@ class Steps:
     def __init__(self, objective: Objective, autocast: Autocast, device: torch.device) -> None:
         self._objective, self._autocast, self._device = objective, autocast, device
 
-    def __call__(self, batch: Any, tokens: int, ratio: float = 1.0) -> BatchLoss:
-        """Add the gradient of a batch, as one of so many tokens of a step."""
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
+        """Add the gradient of a batch, as one of so many tokens of a step; of infinitely many, it is nothing."""
         with self._autocast():
             made = self._objective(batch.to(self._device), ratio)
         (made.total / tokens).backward()  # type: ignore[no-untyped-call]
         return made._replace(total=made.loss)  # lets go of autograd's graph
+
+    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[BatchLoss]:
+        """Leave the gradient of all batches of a step."""
+        return [self(batch, count, ratio) for batch, count in zip(batches, tokens, strict=True)]
 
 
 class RecordedSteps(Steps):
@@ -56,7 +60,7 @@ class RecordedSteps(Steps):
         self._records = True
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, batch: Any, tokens: int, ratio: float = 1.0) -> BatchLoss:
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         if ratio < 1 or not self._records:
             return super().__call__(batch, tokens, ratio)
@@ -148,7 +152,7 @@ class _Recorded:
         }
         return encoded._replace(**made)
 
-    def learn(self, batch: Any, tokens: int) -> BatchLoss:
+    def learn(self, batch: Any, tokens: int | float) -> BatchLoss:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         for place, part in zip(self._batch.tensors(), batch.tensors(), strict=True):
             place.copy_(part, non_blocking=True)

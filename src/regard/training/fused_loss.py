@@ -76,7 +76,8 @@ class _OutputLoss(torch.autograd.Function):
         kind, device = _precision(features, weight), features.device
         reading, table, offset = features.to(kind), weight.to(kind), bias.to(kind)
         to_features, to_weight = torch.empty_like(reading), None
-        to_bias = torch.zeros_like(bias, dtype=torch.float32)
+        sums_in = torch.promote_types(bias.dtype, torch.float32)
+        to_bias = torch.zeros_like(bias, dtype=sums_in)
         to_copied = None if copied is None else torch.empty_like(copied)
         sums = torch.zeros(2, device=device)
         nll = torch.empty(features.shape[0], device=device)
@@ -92,12 +93,12 @@ class _OutputLoss(torch.autograd.Function):
             to_features[rows] = slopes @ table
             if to_weight is None:
                 to_weight = (slopes.t() @ reading[rows]).float()
-            elif kind == torch.float32:
+            elif kind == sums_in:
                 to_weight.addmm_(slopes.t(), reading[rows])
             else:
                 to_weight += slopes.t() @ reading[rows]
             # Of the slopes before they were rounded, where they are still there.
-            to_bias += found.slopes.sum(dim=0, dtype=torch.float32)
+            to_bias += found.slopes.sum(dim=0, dtype=sums_in)
         to_weight = torch.zeros_like(weight) if to_weight is None else to_weight.to(weight.dtype)
         ctx.save_for_backward(to_features.to(features.dtype), to_weight, to_bias.to(bias.dtype), to_copied)
         smoothed, apart = sums.mul_(0.5 if wanted.r_drop > 0 else 1.0).unbind()

@@ -41,7 +41,7 @@ def sgd(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer
         momentum=config.momentum,
         nesterov=config.momentum > 0,
         weight_decay=config.weight_decay,
-        fused=True,
+        fused=not config.shard,  # torch has no such kernel for tensors that are cut up
     )
 
 
@@ -70,6 +70,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter], largest: float) -> Tensor:
     """Return the norm of the whole gradient, and scale the gradient down to `largest` where it is above (0: never)."""
     kept = list(parameters)
     norm = nn.utils.get_total_norm([parameter.grad for parameter in kept if parameter.grad is not None])
+    if hasattr(norm, "full_tensor"):  # of parts that several processes have
+        norm = norm.full_tensor()
     # Torch would multiply by one; a GPU would have to be waited for to know.
     small = norm.device.type == "cpu" and bool(norm + 1e-6 <= largest)
     if largest > 0 and not small:

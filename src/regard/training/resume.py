@@ -29,7 +29,7 @@ HARMLESS = frozenset(
     {
         *("preset", *LENGTH),
         *(f"training.{name}" for name in ("learning_rate", "clip", "patience")),
-        *(f"training.{name}" for name in ("save_every", "log_every", "device")),
+        *(f"training.{name}" for name in ("save_every", "log_every", "device", "shard")),
     }
 )
 """Settings that may change between the parts of a run; those of `decoding` may too."""

@@ -11,6 +11,7 @@ from regard.data.line_files import STDIN
 from regard.data.tokenizers import check_kinds
 from regard.decoding.model_loading import find_device
 from regard.decoding.search import check_options
+from regard.distributed import current
 from regard.errors import ConfigError, did_you_mean
 from regard.models.build import TRANSFORMER
 from regard.prepacked_matmul import multiplies_bfloat16
@@ -45,6 +46,7 @@ def check(config: Config, resume: bool = False) -> torch.device:
         if value not in allowed:
             hint = "" if name == "device" else did_you_mean(value, allowed)  # "gpu" is near "cpu", and means cuda
             raise ConfigError(f"training.{name} is {value!r}; it must be one of {', '.join(allowed)}.{hint}")
+    _check_shared(config)
     check_corpora(config.data)
     if not (config.data.train or config.data.mixed or config.data.tagged):
         raise ConfigError("data.train is empty: give a training corpus.")
@@ -58,7 +60,7 @@ def check(config: Config, resume: bool = False) -> torch.device:
         _check_effects(config)
     _check_losses(config)
     check_options(config.decoding)
-    return _device(config)
+    return device_of(config)
 
 
 def check_links(*configs: Config) -> None:
@@ -94,6 +96,21 @@ def fastest(device: torch.device) -> str:
         return "bfloat16" if multiplies_bfloat16() else "float32"
     nvidia = device.type == "cuda" and torch.version.hip is None
     return "tf32" if nvidia and torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
+
+
+def _check_shared(config: Config) -> None:
+    """Refuse what several processes cannot do, and what one cannot."""
+    world, image = current(), config.model.image
+    if config.training.shard and not world.joined:
+        raise ConfigError(
+            "training.shard=true cuts a model up over several processes: start them with regard train --devices N or "
+            "torchrun, or set it to false."
+        )
+    if world.size > 1 and image is not None and image.normalise == "batch":
+        raise ConfigError(
+            f"model.image.normalise=batch normalises over all pictures of a batch, and each of {world.size} processes "
+            "has a part of them: set it to groups, or train in one process."
+        )
 
 
 def _check_model(config: Config) -> None:
@@ -235,7 +252,8 @@ def _check_numbers(config: Config) -> None:
         raise ConfigError(f"training.plateau_factor is {settings.plateau_factor}; it must be above 0 and at most 1.")
 
 
-def _device(config: Config) -> torch.device:
+def device_of(config: Config) -> torch.device:
+    """Return the device to train on: of several processes on a machine, each has a GPU of its own."""
     asked = config.training.device
     there = torch.cuda.is_available()
     if asked.startswith("cuda") and not there:

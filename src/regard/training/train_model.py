@@ -1,10 +1,10 @@
 """From a configuration to a trained model in a folder: `train` is all that the command line calls."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -13,14 +13,16 @@ from regard.allocator import keep_memory
 from regard.atomic_files import write_atomically
 from regard.config import Config
 from regard.config_io import read_toml, to_toml
-from regard.errors import DisplayError, TrainingError
+from regard.distributed import World, current
+from regard.errors import DisplayError, RegardError, TrainingError
 from regard.models.model_folder import CONFIG, WEIGHTS
 from regard.task import TrainingData, build, task_of
 from regard.training import time_budget
-from regard.training.checkpoint import Checkpoints
+from regard.training.checkpoint import Checkpoints, DamagedError, Name, read
 from regard.training.copy_vocabulary import match_words
 from regard.training.finetune import check_apart, read_start, started_from
-from regard.training.progress import Reporter, duration, reporter_for
+from regard.training.launch import mark, unmark
+from regard.training.progress import Reporter, Silent, duration, reporter_for
 from regard.training.resume import (
     CURVE,
     REPORT,
@@ -34,7 +36,8 @@ from regard.training.resume import (
     replacing,
     undone_on_error,
 )
-from regard.training.setting_checks import check, settled
+from regard.training.same_everywhere import check_same
+from regard.training.setting_checks import check, device_of, settled
 from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from
 from regard.training.training_report import Diagnosis, diagnose
@@ -82,30 +85,101 @@ def train(
     The learning curve is drawn at the end (curve.svg). `go_on` is what a person who stops the run is
     told to do; where it is empty, nobody is told what to try next either. `training.minutes` are counted from `began`
     (by `regard.training.time_budget.now`), or else from now. The lines of a `plan` are told before anything is learnt.
+
+    Where `regard.distributed.joined` has met other processes, each of them calls this with the same arguments. The
+    first one writes and reports; the others need to see the folder.
     """
     began = time_budget.now() if began is None else began
-    if start_from is not None:
-        config = started_from(config, start_from, resume)
-    device = check(config, resume)
-    config = task_of(config.model).fitted(config)
-    check_apart(config, folder, resume)
-    if tensorboard:
-        check_tensorboard()
+    world = current()
+    check_same(world, config, start_from)
     existed = folder.exists()
-    prepare(folder, resume=resume, overwrite=overwrite)
-    config = settled(config, device, read_toml(folder / CONFIG) if resume else None)
-    told = reporter_for() if reporter is None else reporter
+
+    def prepared() -> Config:
+        ours = config if start_from is None else started_from(config, start_from, resume)
+        device = check(ours, resume)
+        ours = task_of(ours.model).fitted(ours)
+        check_apart(ours, folder, resume)
+        if tensorboard:
+            check_tensorboard()
+        prepare(folder, resume=resume, overwrite=overwrite)
+        return settled(ours, device, read_toml(folder / CONFIG) if resume else None)
+
+    config = world.lead(prepared)
+    device = device_of(config)
+    told = Silent() if not world.first else reporter_for() if reporter is None else reporter
     keep_memory()
     try:
-        with locked(folder), torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
-            with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
-                trainer = _set_up(config, folder, device, resume, told, plan)
-                trainer.began = began
-            return _run(trainer, resume, tensorboard, go_on)
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), _closing(told):
+            if not world.first:
+                return _run(_follow(world, config, folder, device), resume, tensorboard, go_on)
+            with locked(folder):
+                with replacing(folder) if resume or overwrite else undone_on_error(folder, existed):
+                    trainer = _lead(world, lambda: _set_up(config, folder, device, resume, told, plan))
+                    trainer.began = began
+                return _run(trainer, resume, tensorboard, go_on)
     except OSError as error:
         saved = Checkpoints(folder / STATE).names()
         kept = "What was saved before is kept: go on from it with --resume." if saved else "Nothing was saved before."
         raise TrainingError(f"Training stopped: {error.strerror} ({error.filename or folder}). {kept}") from error
+
+
+class _Opened(NamedTuple):
+    """What the first process tells the others about the run that it has opened."""
+
+    config: Config
+    checkpoint: Name | None
+    fingerprint: str
+    few_shapes: bool
+
+
+def _lead(world: World, set_up: Callable[[], Trainer]) -> Trainer:
+    """Set up training in the first process, then let the others do it from what is in the folder."""
+    trainer: Trainer | None = None
+
+    def opened() -> _Opened:
+        nonlocal trainer
+        trainer = set_up()
+        name = trainer.saved.name if trainer.saved else None
+        return _Opened(trainer.config, name, trainer.data.fingerprint, trainer.place.few_shapes)
+
+    world.lead(opened)
+    world.together(lambda: None)  # did the others succeed?
+    assert trainer is not None
+    return trainer
+
+
+def _follow(world: World, config: Config, folder: Path, device: torch.device) -> Trainer:
+    """Set up training from what the first process has put into the folder, as a run that is resumed does."""
+    ours: _Opened = world.lead(_unreachable)
+    return world.together(lambda: _open_too(ours, folder, device))
+
+
+def _unreachable() -> Any:
+    raise AssertionError
+
+
+def _open_too(ours: _Opened, folder: Path, device: torch.device) -> Trainer:
+    config, task = ours.config, task_of(ours.config.model)
+    try:
+        if not (folder / CONFIG).is_file():
+            raise TrainingError(f"there is no {folder / CONFIG}.")
+        sources = task.open_sources(config, resumed=True)
+        vocabulary, data = task.open_data(config, folder, sources, lambda line: None, ours.few_shapes)
+        trainer = Trainer(config, folder, _model(config, vocabulary, device), data, Silent())
+        if ours.checkpoint is not None:
+            trainer.load(read(folder / STATE / str(ours.checkpoint), ours.checkpoint))
+    except (DamagedError, OSError, RegardError) as error:
+        raise TrainingError(
+            f"{error} Every process reads what the first one has written to --out: it has to be in a file system that "
+            "all machines share, and a validation corpus has to be on each of them."
+        ) from error
+    if data.fingerprint != ours.fingerprint:
+        raise TrainingError(
+            "the corpus is not that of process 0: put the same files on all machines, and --out into a file system "
+            "that they share."
+        )
+    trainer.place.few_shapes = ours.few_shapes
+    return trainer
 
 
 def _set_up(
@@ -131,6 +205,7 @@ def _set_up(
     if saved is None and (folder / CONFIG).exists():
         put_aside(folder)  # what is to be overwritten, or was killed before its first checkpoint
     write_atomically(folder / CONFIG, to_toml(config).encode())
+    mark(folder)
     few_shapes = drawn_in_few_shapes(saved, device) if saved else records_steps(config, device)
     for line in plan:
         reporter.message(line)
@@ -154,14 +229,18 @@ def _set_up(
 
 
 def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Result:
-    reporter, folder = trainer.reporter, trainer.folder
+    reporter, folder, first = trainer.reporter, trainer.folder, trainer.world.first
     ended = trainer.end() if trainer.saved and trainer.saved.name.scheduled else None
     if ended is not None:
         reporter.message(f"Training already finished after {trainer.place.step:,} steps: there is nothing to resume.")
+        if not first:
+            return _result(trainer, ended)
         task_of(trainer.config.model).finish(folder)
         _draw_curve(folder)
         _report(trainer, ended)
         return _result(trainer, ended)
+    if not first:
+        return _result(trainer, trainer.run())
     (folder / REPORT).unlink(missing_ok=True)  # of the part before
     reporter.message(_going_on(trainer) if resume else _setting_out(trainer))
     with contextlib.ExitStack() as stack:
@@ -169,6 +248,7 @@ def _run(trainer: Trainer, resume: bool, tensorboard: bool, go_on: str) -> Resul
             trainer.reporter = TensorBoard(folder / TENSORBOARD, reporter, trainer.place.step + 1)
             stack.callback(trainer.reporter.close)
         result = _result(trainer, trainer.run())
+    unmark(folder)
     if result.end != INTERRUPTED:
         task_of(trainer.config.model).finish(folder)
     _farewell(result, reporter, go_on)
@@ -183,7 +263,8 @@ def _model(config: Config, vocabulary: Any, device: torch.device) -> nn.Module:
     seed_from(torch.device("cpu"), config.seed, "model")
     model = build(config.model, *task_of(config.model).sizes(vocabulary))
     match_words(model, vocabulary)
-    return model.to(device)
+    # A model that is cut up goes to its GPU part by part, when training begins.
+    return model if config.training.shard else model.to(device)
 
 
 def _check_fingerprint(trainer: Trainer, data: TrainingData, folder: Path) -> None:
@@ -196,7 +277,8 @@ def _check_fingerprint(trainer: Trainer, data: TrainingData, folder: Path) -> No
 
 def _setting_out(trainer: Trainer) -> str:
     where = "the CPU" if trainer.device.type == "cpu" else torch.cuda.get_device_name(trainer.device)
-    return f"Training on {where} in {trainer.settings.precision}"
+    several = f", in {trainer.world.size} processes" if trainer.world.size > 1 else ""
+    return f"Training on {where} in {trainer.settings.precision}{several}"
 
 
 def _going_on(trainer: Trainer) -> str:

@@ -3,6 +3,9 @@
 What step n does is a pure function of the weights, the settings, the seed and n: which batches it reads comes from the
 batch order, its dropout from a seed of its own, its learning rate from the schedule. So a run that goes on from a
 checkpoint repeats what the interrupted one would have done, and no generator's state needs saving.
+
+Several processes make the same steps: each reads its rows of the batches, the gradients are added up over all of them
+(`regard.training.data_parallel`), and every decision is made of numbers that are the same in all.
 """
 
 import contextlib
@@ -11,7 +14,7 @@ import hashlib
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,6 +23,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.config_io import to_toml
+from regard.distributed import current
 from regard.errors import ConfigError, TrainingError
 from regard.models.model_folder import CONFIG, WEIGHTS, weights_of
 from regard.shapes import Float, Tensor
@@ -27,6 +31,7 @@ from regard.task import Rows, StoppedError, TrainingData, task_of
 from regard.training import checkpoint, time_budget
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.cuda_graphs import RecordedSteps, Steps, own_stream
+from regard.training.data_parallel import ParallelSteps, ReducedSteps
 from regard.training.interrupts import Interruption
 from regard.training.learning_rate_schedule import Moment, learning_rate, warmup_steps
 from regard.training.metrics_log import Metrics
@@ -35,11 +40,15 @@ from regard.training.prefetch import Ahead, Numbers
 from regard.training.progress import Progress, Reporter
 from regard.training.run_state import Place, Score, Window, deciding
 from regard.training.scheduled_sampling import forcing_ratio
+from regard.training.setting_checks import device_of
+from regard.training.sharding import Sharded, ShardedSteps, cut_as, put_together
 from regard.training.weight_averaging import PREFIX, averages, set_weights
 
 METRICS, STATE = "metrics.jsonl", "state"
 LAST, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
 INTERRUPTED = "interrupted"
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers of as many bytes as numbers have."""
 
 
 class Gradient(NamedTuple):
@@ -52,7 +61,22 @@ class Gradient(NamedTuple):
     beside: dict[str, Tensor]
     """The other losses, per token."""
     reached: list[Tensor]
-    """Rewards of hard attention, batch by batch."""
+    """Rewards of hard attention, batch by batch; where several processes train, the mean of all."""
+    own: Float[Tensor, ""] | None = None
+    """This process's part of the loss, where there are several."""
+    stop: Float[Tensor, ""] | None = None
+    """How many processes were asked to stop, where there are several."""
+
+
+class Part(NamedTuple):
+    """What of a step's batches this process computes, where several train together."""
+
+    tokens: int
+    """What the whole step's loss is divided by."""
+    rows: int
+    """Rows of the whole step."""
+    counts: tuple[bool, ...]
+    """Whether this process has rows of each batch. Where it has none, it runs a row that counts for nothing."""
 
 
 class Planned(NamedTuple):
@@ -62,6 +86,8 @@ class Planned(NamedTuple):
     first: int
     """How many of the epoch's batches came before."""
     batches: list[Any]
+    part: Part | None = None
+    """None where this process reads all of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +102,10 @@ class Unread:
     """The loss, the norm of the gradient, and the other losses."""
     beside: tuple[str, ...]
     """The names of these."""
+    batches: tuple[int, int]
+    """The first and the last of the epoch's batches that it read, counted from 1."""
+    own: Float[Tensor, ""] | None
+    """This process's part of the loss, where there are several."""
 
 
 class Trainer:
@@ -89,12 +119,13 @@ class Trainer:
     def __init__(self, config: Config, folder: Path, model: nn.Module, data: TrainingData, reporter: Reporter) -> None:
         self.config, self.folder, self.model, self.data, self.reporter = config, folder, model, data, reporter
         self.settings = config.training
+        self.world = current()
         self.device = next(model.parameters()).device
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
         self.objective = data.objective(model, self.settings)
         self.records = records_steps(config, self.device)
-        self.steps = (
+        self.steps: Steps = (
             RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
             if self.records
             else Steps(self.objective, self._autocast, self.device)
@@ -108,9 +139,13 @@ class Trainer:
         self.began: float | None = None
         """When the process began to open the corpus, by `budget.now`; None for when `run` is called."""
         self.saved: Saved | None = None
+        self.metrics: Metrics | None = None
         self._orders: dict[int, Sequence[Rows]] = {}
         self._ordering = threading.Lock()
         self._unread: deque[Unread] = deque()
+        self.sharded: Sharded | None = None
+        self._interruption: Interruption | None = None
+        self._stop_agreed = False
         self._behind = self.unread_on_device if self.device.type == "cuda" else 0
         self._first_epoch = math.ceil(len(self._batches(1)) / self.settings.accumulate)
 
@@ -169,12 +204,24 @@ class Trainer:
         for epoch in range(max(self.place.epoch, 1), self.settings.epochs + 1):
             order = self._batches(epoch)
             for start in range(first, len(order), self.settings.accumulate):
-                made = [self.data.batch(rows) for rows in order[start : start + self.settings.accumulate]]
+                taken = order[start : start + self.settings.accumulate]
+                made = [self.data.batch(self._own_rows(rows)) for rows in taken]
+                part = self._part(taken) if self.world.joined else None
                 if self.records:
-                    most = self.config.data.max_length + 1  # the end mark
-                    made = [batch.regular(self.settings.batch_tokens, most) for batch in made]
-                yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made)
+                    most, own = self.config.data.max_length + 1, -(-self.settings.batch_tokens // self.world.size)
+                    made = [batch.regular(own, most) for batch in made]
+                yield Planned(epoch, start, [batch.pinned() for batch in made] if pinned else made, part)
             first = 0
+
+    def _own_rows(self, rows: Rows) -> Rows:
+        """Return the rows of a batch that this process runs: at least one, so that it has a gradient to give."""
+        own: Rows = self.world.part(rows, self.data.each)
+        return own if len(own) else rows[: self.data.each]
+
+    def _part(self, taken: Sequence[Rows]) -> Part:
+        count = self.data.count or (lambda rows: self.data.batch(rows).count)
+        counts = tuple(len(self.world.part(rows, self.data.each)) > 0 for rows in taken)
+        return Part(sum(map(count, taken)), sum(map(len, taken)), counts)
 
     def check(self) -> None:
         """Raise a ConfigError for settings that only the model and the corpus show to be wrong."""
@@ -190,10 +237,13 @@ class Trainer:
     def run(self) -> str:
         """Train until an end or an interruption, and say which."""
         began = time_budget.now() if self.began is None else self.began
+        if self.settings.shard:
+            self._shard()
         self._started = time_budget.now() - self.place.seconds
         if self.settings.minutes:
             self.budget.begin(time_budget.now() - began, self.place.step, self.place.seconds)
-        self.metrics = Metrics(self.folder / METRICS, self.place.step)
+            self._agree_on_time()
+        self.metrics = Metrics(self.folder / METRICS, self.place.step) if self.world.first else None
         try:
             with (
                 self._products(),
@@ -201,9 +251,46 @@ class Trainer:
                 Interruption() as interruption,
                 Ahead(self._plan(), self.ready) as ahead,
             ):
+                self._interruption = interruption
+                self._connect()
                 return self._loop(interruption, ahead)
         finally:
-            self.metrics.close()
+            if self.metrics is not None:
+                self.metrics.close()
+
+    def _connect(self) -> None:
+        """Let gradients be added up over all processes. Each of them has to call it."""
+        if not self.world.joined or self.settings.shard:
+            return
+        self.model.train()
+        if self.records:
+            self.steps = ReducedSteps(self.steps, self.model, self.world)
+            return
+        first = self.data.batch(self._batches(1)[0][: self.data.each])
+        self.steps = ParallelSteps(self.model, self.objective, self._autocast, self.device, self.world, first)
+
+    def _shard(self) -> None:
+        """Cut the model up over the processes, with all that is remembered of it. Each of them has to call it."""
+        state, averaged = state_tensors(self.optimizer, self.names), self.average.files()
+        self.device = device_of(self.config)
+        self.model.train()
+        self.sharded = Sharded(self.model, self.objective, self.device, self.world.size)
+        self.names = {parameter: name for name, parameter in self.model.named_parameters()}
+        self.weights = weights_of(self.model)
+        self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
+        load_state(
+            self.optimizer,
+            self.names,
+            {name: cut_as(tensor, self.weights[name.rpartition("/")[0]]) for name, tensor in state.items()},
+        )
+        self.average.load({file: self.sharded.cut(kept, self.weights) for file, kept in averaged.items()})
+        self.steps = ShardedSteps(self.sharded, self.objective, self._autocast, self.device, self.world.size)
+        self._behind = self.unread_on_device if self.device.type == "cuda" else 0
+
+    def _agree_on_time(self) -> None:
+        """Go by the clock of the first process, where several train for so many minutes."""
+        pace, self.budget.validates = self.world.from_first((self.place.pace, self.budget.validates))
+        self.place.pace = self.budget.pace = pace
 
     def _loop(self, interruption: Interruption, ahead: Ahead[Planned]) -> str:
         self.model.train()
@@ -221,7 +308,7 @@ class Trainer:
                 self._count_validation(began, validates)
             if (end := self.end()) is not None:
                 return end
-            if interruption.asked:
+            if self._stop_agreed or (self.world.size == 1 and interruption.asked):
                 return self._stop()
             self._step(ahead)
 
@@ -232,7 +319,7 @@ class Trainer:
 
     def _stop(self) -> str:
         self._read(0)
-        self.reporter.message("Asked to stop: saving. Press Ctrl-C again to leave at once.")
+        self.reporter.message("Stopping after this step and saving. Press Ctrl-C again to quit at once.")
         if self.saved is None or self.saved.name.step != self.place.step:
             self._save(scheduled=False)
         return INTERRUPTED
@@ -244,18 +331,24 @@ class Trainer:
         step = place.step + 1
         moment = Moment(step, self.total, place.scores)
         rate = learning_rate(moment, settings)
-        seed_from(self.device, self.config.seed, "step", step)
-        made = self._gradient(planned.batches, forcing_ratio(moment, settings))
+        # Each process has dropout of its own; that of the first is what a process by itself would have.
+        seed_from(self.device, self.config.seed, "step", step, *(("rank", self.world.rank) if self.world.rank else ()))
+        made = self._gradient(planned.batches, forcing_ratio(moment, settings), planned.part)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.objective.settle(made.reached)
         self.average.step(step, self.weights)
         place.step, place.epoch, place.batch = step, planned.epoch, planned.first + len(planned.batches)
-        numbers = Numbers(torch.stack([made.loss, made.norm, *made.beside.values()]))
-        self._unread.append(Unread(step, planned.epoch, rate, made.tokens, numbers, tuple(made.beside)))
+        stop = [] if made.stop is None else [made.stop]
+        numbers = Numbers(torch.stack([made.loss, made.norm, *stop, *made.beside.values()]))
+        batches = (planned.first + 1, place.batch)
+        self._unread.append(
+            Unread(step, planned.epoch, rate, made.tokens, numbers, tuple(made.beside), batches, made.own)
+        )
         if settings.minutes:
             self.budget.plan(step, self._used())
+            self._agree_on_time()
         self._read(0 if self._log_scheduled() else self._behind)
 
     def _read(self, most: int) -> None:
@@ -263,8 +356,11 @@ class Trainer:
         while len(self._unread) > most:
             made, window = self._unread.popleft(), self.place.window
             loss, norm, *beside = made.numbers.read()
+            if made.own is not None:
+                self._stop_agreed |= beside.pop(0) > 0
             if not math.isfinite(loss) or not math.isfinite(norm):
-                raise self._not_finite("gradient" if math.isfinite(loss) else "loss", made.step, made.epoch)
+                what = "gradient" if math.isfinite(loss) else "loss"
+                raise self._not_finite(what, made.step, made.epoch, self._where(made))
             now = time_budget.now()
             window.add(made.tokens, loss, now - self._read_at, dict(zip(made.beside, beside, strict=True)))
             if self.settings.minutes:
@@ -282,19 +378,42 @@ class Trainer:
         speed, unit = window.tokens_per_second, self.data.unit
         return Progress(made.step, total, made.epoch, window.mean_loss, speed, unit, left)
 
-    def _gradient(self, batches: Sequence[Any], ratio: float = 1.0) -> Gradient:
-        """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing."""
-        tokens = sum(batch.count for batch in batches)
+    def _gradient(self, batches: Sequence[Any], ratio: float = 1.0, part: Part | None = None) -> Gradient:
+        """Leave the gradient of the mean loss per token of all batches; `ratio` is that of teacher forcing.
+
+        Of a `part` the gradient is that of all processes together, and so are the numbers.
+        """
+        tokens = sum(batch.count for batch in batches) if part is None else part.tokens
+        counts = (True,) * len(batches) if part is None else part.counts
+        divisors = [tokens if counted else math.inf for counted in counts]
         # Recorded steps add to gradients that stay where they are.
         self.optimizer.zero_grad(set_to_none=not self.records)
-        made = [self.steps(batch, tokens, ratio) for batch in batches]
+        made = self.steps.all_of(batches, divisors, ratio)
         norm = gradient_norm(self.names, self.settings.clip)
-        loss = torch.stack([one.loss / tokens for one in made]).sum()
-        beside = {name: torch.stack([one.beside[name] / tokens for one in made]).sum() for name in made[0].beside}
+        each = [*zip(made, divisors, strict=True)]
+        loss = torch.stack([one.loss / divisor for one, divisor in each]).sum()
+        beside = {
+            name: torch.stack([one.beside[name] / divisor for one, divisor in each]).sum() for name in made[0].beside
+        }
         reached = [
-            one.reached[: len(batch.rows)] for one, batch in zip(made, batches, strict=True) if one.reached is not None
+            one.reached[: len(batch.rows)]
+            for one, batch, counted in zip(made, batches, counts, strict=True)
+            if one.reached is not None and counted
         ]
-        return Gradient(loss, tokens, norm, beside, reached)
+        if part is None:
+            return Gradient(loss, tokens, norm, beside, reached)
+        return self._summed(Gradient(loss, tokens, norm, beside, reached), part, made[0].reached is not None)
+
+    def _summed(self, own: Gradient, part: Part, rewarded: bool) -> Gradient:
+        """Add up over all processes what a step gave; all numbers go at once."""
+        asked = self._interruption is not None and self._interruption.asked
+        stop = torch.full_like(own.loss, float(asked))
+        reached = torch.cat(own.reached).sum() / part.rows if own.reached else torch.zeros_like(own.loss)
+        kind = own.loss.dtype
+        numbers = torch.stack([own.loss, stop, reached.to(kind), *(value.to(kind) for value in own.beside.values())])
+        loss, stop, mean, *beside = self.world.sum_(numbers).unbind()
+        named = dict(zip(own.beside, beside, strict=True))
+        return Gradient(loss, own.tokens, own.norm, named, [mean[None]] if rewarded else [], own.loss, stop)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.settings.precision != "bfloat16":
@@ -315,14 +434,27 @@ class Trainer:
             torch.set_float32_matmul_precision(before[0])
             torch.backends.cudnn.allow_tf32 = before[1]
 
-    def _not_finite(self, what: str, step: int, epoch: int) -> TrainingError:
+    def _where(self, made: Unread) -> str:
+        """Name the batches of a step that went wrong, and the processes whose rows did, where there are several."""
+        if made.own is None:
+            return ""
+        first, last = made.batches
+        numbers = f"batch {first:,}" if first == last else f"batches {first:,} to {last:,}"
+        finite = self.world.gather(math.isfinite(float(made.own)))
+        wrong = [str(rank) for rank, well in enumerate(finite) if not well]
+        who = f", in the rows of process {' and '.join(wrong)} of {self.world.size}" if wrong else ""
+        return f", {numbers}{who}"
+
+    def _not_finite(self, what: str, step: int, epoch: int, where: str = "") -> TrainingError:
         kept = (
             f"The last good checkpoint, of step {self.saved.name.step}, is kept: go on from it with --resume and a "
             "lower training.learning_rate or training.clip."
             if self.saved
             else "There is no checkpoint yet: start again with a lower training.learning_rate or training.clip."
         )
-        return TrainingError(f"The {what} is not finite at step {step} (epoch {epoch}), so training stopped. {kept}")
+        return TrainingError(
+            f"The {what} is not finite at step {step} (epoch {epoch}{where}), so training stopped. {kept}"
+        )
 
     def _log_scheduled(self) -> bool:
         return self.place.step % max(self.settings.log_every, 1) == 0 or self._limit() is not None
@@ -345,7 +477,8 @@ class Trainer:
         place.window = Window()
 
     def _log(self, record: dict[str, Any]) -> None:
-        self.metrics.add(record)
+        if self.metrics is not None:
+            self.metrics.add(record)
         self.reporter.logged(record)
 
     def _seconds(self) -> float:
@@ -362,11 +495,12 @@ class Trainer:
             return
 
         def check() -> None:
-            if interruption.asked:
+            if self.world.any(interruption.asked):
                 raise StoppedError
 
         self.model.eval()
-        with self.average.applied(self.model), torch.no_grad():
+        whole = contextlib.nullcontext() if self.sharded is None else self.sharded.whole()
+        with self.average.applied(self.model), torch.no_grad(), whole:
             result = self.data.validate(self.model, check)
         self.model.train()
         if not math.isfinite(result["valid_loss"]):
@@ -381,34 +515,63 @@ class Trainer:
         return self.saved is not None and self.saved.name == Name(self.place.step, scheduled=True)
 
     def _save(self, scheduled: bool) -> None:
-        """Write a checkpoint; once it stands, model.safetensors follows it."""
+        """Write a checkpoint; once it stands, model.safetensors follows it. One process of several writes it."""
+        self._check_alike()
+        files = self._files() if self.world.first or self.sharded is not None else {}
+        if self.world.first:
+            self._write(scheduled, files)
+        self.saved = self.world.from_first(self.saved)
+
+    def _write(self, scheduled: bool, files: Mapping[str, bytes | Path]) -> None:
         self.place.seconds = self._seconds()
-        if self.place.step:
+        if self.place.step and self.metrics is not None:
             self.metrics.sync()
         name = Name(self.place.step, scheduled)
-        self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), self._files(), self.saved)
+        self.saved = self.checkpoints.save(name, dataclasses.asdict(self.place), files, self.saved)
         self._publish()
+
+    def _check_alike(self) -> None:
+        """Raise a TrainingError where the weights of some process have become others than those of the first."""
+        if self.world.size == 1 or self.sharded is not None:
+            return
+        numbers = [
+            tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64) for tensor in self.weights.values()
+        ]
+        every = self.world.gather(torch.stack(numbers).tolist())
+        for rank, found in enumerate(every):
+            if found != every[0]:
+                raise TrainingError(
+                    f"At step {self.place.step} the weights of process {rank} are not those of process 0, so training "
+                    "stopped and nothing was saved of it. Check the machine of that process, and go on with --resume."
+                )
 
     def save_start(self) -> None:
         """Write the weights that a run starts from as its first checkpoint: it then needs no other folder to go on."""
         self._started = time_budget.now()
-        self._save(scheduled=True)
+        self._write(True, self._files())
 
     def _files(self) -> dict[str, bytes | Path]:
         files: dict[str, bytes | Path] = {
             CONFIG: to_toml(self.config).encode(),
-            LAST: checkpoint.to_bytes(self.weights),
-            OPTIMIZER: checkpoint.to_bytes(state_tensors(self.optimizer, self.names)),
+            LAST: self._bytes(self.weights),
+            OPTIMIZER: self._bytes(state_tensors(self.optimizer, self.names)),
         }
         old = self.saved
         for file, tensors in self.average.files().items():
-            files[file] = old.path / file if old and file in old.digests else checkpoint.to_bytes(tensors)
+            files[file] = old.path / file if old and file in old.digests else self._bytes(tensors)
         best = self.place.best
         if old and best and not self.average.is_new(self.place.step, best.step):
             files[BEST] = old.path / BEST
         else:
-            files[BEST] = checkpoint.to_bytes(self.average.mean(self.weights))
+            files[BEST] = self._bytes(self.average.mean(self.weights))
         return files
+
+    def _bytes(self, tensors: Mapping[str, Tensor]) -> bytes:
+        """Serialise tensors; those that are cut up are put together first, which all processes take part in."""
+        if self.sharded is None:
+            return checkpoint.to_bytes(tensors)
+        whole = put_together(tensors)
+        return checkpoint.to_bytes(whole) if self.world.first else b""
 
     def _publish(self) -> None:
         assert self.saved is not None
@@ -433,7 +596,12 @@ class Trainer:
 
 def records_steps(config: Config, device: torch.device) -> bool:
     """Say whether steps are recorded, and their batches filled up to few shapes for it."""
-    return config.training.graphs and device.type == "cuda" and task_of(config.model).records_steps(config.model)
+    return (
+        config.training.graphs
+        and not config.training.shard
+        and device.type == "cuda"
+        and task_of(config.model).records_steps(config.model)
+    )
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:

@@ -21,11 +21,13 @@ from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers, train_tokenizers
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens
+from regard.distributed import share
 from regard.errors import ConfigError, DataError
 from regard.evaluation.bleu_chrf import bleu_of_captions, chrf
 from regard.evaluation.error_rates import exact_match
 from regard.models.model_folder import CACHE
 from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Float, Tensor
 from regard.task import Rows, Say, TrainingData
 from regard.tasks.picture_sources import PictureSources, guided_grid, train_pictures_again
 from regard.training.loss import batch_loss
@@ -79,6 +81,10 @@ class CaptionData:
         order = BatchOrder(np.full(len(rows), PICTURE), longest, batch_tokens // each, seed, few_shapes)
         return [rows[some].ravel() for some in order.batches(epoch)]
 
+    def count(self, rows: Rows) -> int:
+        """Return how many tokens captions have."""
+        return int(self.tokens.target_lengths[rows].sum())
+
     def batch(self, rows: Rows, each: int = 1) -> Batch:
         """Return a batch of captions and their pictures; each run of `each` rows shares a picture."""
         owners = self.pictures.numbers[rows[::each]]
@@ -109,9 +115,9 @@ def open_data(
     order = train.order(most, seed, few_shapes).batches
     if each > 1:
         order = partial(train.drawn, each, most, seed, few_shapes)
-    return tokenizers, TrainingData(
-        order, partial(train.batch, each=each), validate, known_by, decoding, SequenceObjective
-    )
+    batch = partial(train.batch, each=each)
+    data = TrainingData(order, batch, validate, known_by, decoding, SequenceObjective, count=train.count, each=each)
+    return tokenizers, data
 
 
 def lengthened(decoding: DecodingConfig, tokens: TokenCache) -> DecodingConfig:
@@ -229,21 +235,23 @@ class CaptionValidation:
     def describe(self, model: Seq2Seq, check: Callable[[], None]) -> list[str]:
         """Caption all pictures."""
         device = next(model.parameters()).device
-        banned, texts = banned_tokens(self._tokenizers.target, replaceable=False), list[str]()
-        for start in range(0, len(self._references), AT_ONCE):
-            check()
+        banned = banned_tokens(self._tokenizers.target, replaceable=False)
+
+        def described(start: int) -> list[str]:
             some = torch.from_numpy(np.array(self._described.pictures.pictures[start : start + AT_ONCE])).to(device)
             encoded = model.encode(some, None)  # type: ignore[arg-type]
             found = search(model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned, look=False)
-            texts += [self._tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
-        return texts
+            return [self._tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+
+        return [text for some in share(range(0, len(self._references), AT_ONCE), described, check) for text in some]
 
     def _loss(self, model: Seq2Seq, check: Callable[[], None]) -> float:
         device = next(model.parameters()).device
-        total, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
-        for rows in self._batches:
-            check()
-            batch = self._described.batch(rows)
-            tokens += batch.count
-            total += batch_loss(model, batch.to(device)).nll
-        return float(total) / tokens
+        total = torch.zeros((), dtype=torch.float64, device=device)
+
+        def lost(rows: Rows) -> Float[Tensor, ""]:
+            return batch_loss(model, self._described.batch(rows).to(device)).nll
+
+        for loss in share(self._batches, lost, check):
+            total += loss
+        return float(total) / sum(self._described.count(rows) for rows in self._batches)

@@ -69,7 +69,14 @@ def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -
         validation, known_by = ObjectValidation(valid, labels), f"{known_by} {other}"
     order = BatchOrder(np.full(len(train), PICTURE), np.ones(len(train)), config.training.batch_tokens, config.seed)
     return labels, TrainingData(
-        order.batches, train.batch, validation, known_by, config.decoding, ObjectObjective, unit="objects"
+        order.batches,
+        train.batch,
+        validation,
+        known_by,
+        config.decoding,
+        ObjectObjective,
+        unit="objects",
+        count=train.count,
     )
 
 

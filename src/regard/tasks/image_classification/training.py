@@ -15,6 +15,7 @@ from regard.data.batching import PICTURE, BatchOrder
 from regard.data.class_labels import Labels
 from regard.data.picture_cache import PictureCache, labels_of
 from regard.data.pictures import Pictures
+from regard.distributed import share
 from regard.errors import ConfigError, DataError
 from regard.models.model_folder import CACHE
 from regard.shapes import Float, Int, Tensor
@@ -132,7 +133,7 @@ def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -
     order = BatchOrder(np.full(len(train), PICTURE), np.ones(len(train)), config.training.batch_tokens, config.seed)
     batch = partial(make_class_batch, train)
     return labels, TrainingData(
-        order.batches, batch, validate, known_by, config.decoding, ClassObjective, unit="pictures"
+        order.batches, batch, validate, known_by, config.decoding, ClassObjective, unit="pictures", count=len
     )
 
 
@@ -184,12 +185,16 @@ class ClassValidation:
         device = next(model.parameters()).device
         total = torch.zeros((), dtype=torch.float64, device=device)
         right = torch.zeros((), dtype=torch.int64, device=device)
-        for start in range(0, len(self._pictures), AT_ONCE):
-            check()
+
+        def scored(start: int) -> Float[Tensor, " 2"]:
             batch = make_class_batch(self._pictures, np.arange(start, min(start + AT_ONCE, len(self._pictures))))
             batch = batch.to(device)
             logits: Float[Tensor, "B W"] = model(batch.source).float()
-            total += functional.cross_entropy(logits, batch.labels, reduction="sum")
-            right += (logits.argmax(dim=-1) == batch.labels).sum()
+            loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
+            return torch.stack((loss, (logits.argmax(dim=-1) == batch.labels).sum().to(loss.dtype)))
+
+        for loss, found in share(range(0, len(self._pictures), AT_ONCE), scored, check):
+            total += loss
+            right += found.to(right.dtype)
         count = len(self._pictures)
         return {"valid_loss": float(total) / count, "accuracy": 100 * int(right) / count}

@@ -33,7 +33,8 @@ def open_data(
                 "No validation target has the four tokens that BLEU needs, so the loss selects the best model. To "
                 "select by exact matches of whole lines, set training.metric=exact."
             )
-    data = TrainingData(texts.order, texts.batch, validate, texts.fingerprint(cache), decoding, SequenceObjective)
+    known_by = texts.fingerprint(cache)
+    data = TrainingData(texts.order, texts.batch, validate, known_by, decoding, SequenceObjective, count=texts.count)
     return texts.tokenizers, data
 
 

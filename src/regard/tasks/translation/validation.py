@@ -15,9 +15,12 @@ from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers
 from regard.decoding.search import search
 from regard.decoding.translator import banned_tokens, cut
+from regard.distributed import share
 from regard.evaluation.bleu_chrf import bleu, chrf, has_four_tokens
 from regard.evaluation.error_rates import exact_match
 from regard.models.seq2seq import Seq2Seq
+from regard.shapes import Float, Tensor
+from regard.task import Rows
 from regard.training.loss import batch_loss
 
 
@@ -73,26 +76,31 @@ class Validation:
         """Translate each distinct source, in batches of similar length."""
         device = next(model.parameters()).device
         texts, most = [""] * len(self._sources), model.most_read
-        for rows in self._by_length():
-            check()
+
+        def translated(rows: list[int]) -> list[str]:
             source, mask = (part.to(device) for part in pad_sources([cut(self._sources[row], most) for row in rows]))
             encoded = model.encode(source, mask)
             found = search(
                 model.decoder, encoded, self._options, bos=BOS, eos=EOS, banned=banned_tokens(self._tokenizers.target)
             )
-            for row, hypotheses in zip(rows, found, strict=True):
-                texts[row] = self._tokenizers.target.decode(hypotheses[0].tokens)
+            return [self._tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+
+        batches = self._by_length()
+        for rows, found in zip(batches, share(batches, translated, check), strict=True):
+            for row, text in zip(rows, found, strict=True):
+                texts[row] = text
         return dict(zip(self._right, texts, strict=True))
 
     def _loss(self, model: Seq2Seq, check: Callable[[], None]) -> float:
         device = next(model.parameters()).device
-        total, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
-        for rows in self._batches:
-            check()
-            batch = make_batch(self._cache, rows)
-            tokens += int(batch.target_mask.sum())
-            total += batch_loss(model, batch.to(device)).nll
-        return float(total) / tokens
+        total = torch.zeros((), dtype=torch.float64, device=device)
+
+        def lost(rows: Rows) -> Float[Tensor, ""]:
+            return batch_loss(model, make_batch(self._cache, rows).to(device)).nll
+
+        for loss in share(self._batches, lost, check):
+            total += loss
+        return float(total) / sum(int(self._cache.target_lengths[rows].sum()) for rows in self._batches)
 
     def _by_length(self) -> list[list[int]]:
         batches: list[list[int]] = []

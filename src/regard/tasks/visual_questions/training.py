@@ -14,6 +14,7 @@ from regard.data.batching import PICTURE, BatchOrder, draw_each
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
 from regard.data.question_vocabulary import QuestionVocabulary, covered_in_each, named_things, questions_of
+from regard.distributed import share
 from regard.errors import ConfigError, DataError
 from regard.models.model_folder import CACHE
 from regard.task import BatchLoss, Rows, Say, TrainingData
@@ -22,7 +23,7 @@ from regard.training.auxiliary_losses import check_looks
 from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answerer
 from regard.vision.questions.batch import Names, Question, QuestionArrays, QuestionBatch, QuestionSet
-from regard.vision.questions.scoring import question_loss, score_questions
+from regard.vision.questions.scoring import QuestionScores, question_loss, score_questions
 
 AT_ONCE = 64
 """Validation batch size, in pictures."""
@@ -86,7 +87,9 @@ def open_data(
     each = config.training.asked
     order = partial(draw_order, train, config.training.batch_tokens, each, config.seed)
     batch = partial(train.chosen, each=each)
-    return words, TrainingData(order, batch, validate, known_by, config.decoding, AnswerObjective, unit="questions")
+    return words, TrainingData(
+        order, batch, validate, known_by, config.decoding, AnswerObjective, "questions", len, each
+    )
 
 
 def draw_order(train: QuestionSet, batch_tokens: int, each: int, seed: int, epoch: int) -> list[Rows]:
@@ -175,10 +178,13 @@ class AnswerValidation:
         """Score a model; `check` is called between batches and may raise to stop."""
         device = next(model.parameters()).device
 
-        def batches() -> Any:
-            for batch in self._questions.batches(AT_ONCE):
-                check()
-                yield batch
+        def scored(start: int) -> QuestionScores:
+            pictures = np.arange(start, min(start + AT_ONCE, len(self._questions)))
+            asked = self._questions.asked.counts[pictures].any()
+            batches = [self._questions.batch(pictures)] if asked else []
+            return score_questions(model, batches, self._kinds, device, look=False)
 
-        scores = score_questions(model, batches(), self._kinds, device, look=False)
+        scores = QuestionScores(self._kinds)
+        for part in share(range(0, len(self._questions), AT_ONCE), scored, check):
+            scores.include(part)
         return {name: value if name == "valid_loss" else 100 * value for name, value in scores.summary().items()}

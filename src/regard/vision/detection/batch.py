@@ -145,6 +145,10 @@ class ObjectSet:
         """Largest number of objects in an image."""
         return int(self.objects.counts.max(initial=0))
 
+    def count(self, rows: NDArray[Any]) -> int:
+        """Return how many objects some images have, at least 1: what summed losses are divided by."""
+        return max(1, int(self.objects.counts[rows].sum()))
+
     def batch(self, rows: NDArray[Any]) -> ObjectBatch:
         """Return a batch of these images."""
         height, width = self.sources.shape[1:3]
@@ -156,7 +160,7 @@ class ObjectSet:
             from_corners(torch.from_numpy(corners.astype(np.float32))),
             torch.from_numpy(self._masks(rows)) if self.objects.masks.size else None,
             torch.from_numpy(counts),
-            max(1, int(counts.sum())),
+            self.count(rows),
             rows,
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from regard.distributed import share
 from regard.models.inference_mode import inference_mode
 from regard.vision.detection.average_precision import average_precision, mask_overlap
 from regard.vision.detection.batch import Gold, ObjectSet
@@ -29,14 +30,17 @@ def validate(
     """
     device = next(model.parameters()).device
     found: list[list[Thing]] = []
-    lost, objects = torch.zeros((), dtype=torch.float64, device=device), 0
+    lost, objects = torch.zeros((), dtype=torch.float64, device=device), int(material.objects.counts.sum())
+
+    def examined(start: int) -> tuple[float, list[list[Thing]]]:
+        batch = material.batch(np.arange(start, min(start + AT_ONCE, len(material)))).to(device)
+        loss = float(detection_loss(model, batch).total)
+        return loss, detect(model, batch.source, names, least=0.0)
+
     with inference_mode(model):
-        for start in range(0, len(material), AT_ONCE):
-            check()
-            batch = material.batch(np.arange(start, min(start + AT_ONCE, len(material)))).to(device)
-            lost += detection_loss(model, batch).total
-            objects += int(batch.counts.sum())
-            found += detect(model, batch.source, names, least=0.0)
+        for loss, things in share(range(0, len(material), AT_ONCE), examined, check):
+            lost += loss
+            found += things
     golds = material.golds(np.arange(len(material)))
     result = {"valid_loss": float(lost) / max(1, objects), **_scores(model, found, golds)}
     new = material.objects.held_out

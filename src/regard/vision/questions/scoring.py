@@ -153,6 +153,12 @@ class QuestionScores:
         self._loss += float(functional.cross_entropy(seen.logits.float(), batch.answers, reduction="sum"))
         self.count += batch.count
 
+    def include(self, other: "QuestionScores") -> None:
+        """Count what was counted of other questions, too."""
+        self._counts += other._counts
+        self._loss += other._loss
+        self.count += other.count
+
     def accuracy(self, kind: str | None = None, held_out: bool | None = None) -> Share:
         """Return the share of right answers, overall or by kind, for all, held-out or familiar combinations."""
         count, right, _, _ = self._of(kind, held_out)
