@@ -5,6 +5,7 @@
 nothing of `torch.distributed` is imported.
 """
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,7 +153,9 @@ def joined(device: str = "auto", environment: Mapping[str, str] = os.environ) ->
             ) from error
         raise
     finally:
+        _current._group = _current._patient = None
         _current = ALONE
+        gc.collect()  # a group that something still holds is destroyed at exit, where gloo's threads abort the process
         # A process that fails does not wait for the others: they see that it is gone.
         torch.distributed.destroy_process_group()
 
