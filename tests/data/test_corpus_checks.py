@@ -114,6 +114,13 @@ def test_what_is_common_is_what_the_corpus_is_about(written):
     assert kept.kept.startswith("may be right: 100 % of the targets' words")
 
 
+def test_how_long_is_too_long_follows_from_what_nineteen_of_twenty_lines_are(written):
+    short = [f"{i} cats\t{i} chats" for i in range(20)]
+    texts = [f"{i} {'word ' * 100}\t{i} {'mots ' * 100}" for i in range(80)]
+    longer, longest = (f"{count} {'word ' * count}\t{count} {'mots ' * count}" for count in (900, 1100))
+    assert found(check(written([*short, *texts, longer, longest])))["long"] == [102]
+
+
 def test_japanese_is_written_in_two_scripts(written):
     pairs = [f"line {i} of the text\tこれ は {'東京' * (i % 5)} です" for i in range(30)]
     pairs += [f"another line {i}\t東京 大学 です" for i in range(30)]

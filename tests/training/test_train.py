@@ -6,15 +6,17 @@ import shutil
 from dataclasses import replace
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from tiny_run import MODEL, Killed, Listener, contents, killed
 
-from regard.config import Config, DataConfig, TokenizerConfig, TrainingConfig
+from regard.config import Config, DataConfig, DecodingConfig, TokenizerConfig, TrainingConfig
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError, TrainingError
 from regard.models.build import build_model
 from regard.models.model_folder import load_weights, open_folder
+from regard.tasks.translation.training import stretched
 from regard.training import resume, train_model
 from regard.training.setting_checks import settled
 from regard.training.train_model import train
@@ -174,3 +176,11 @@ def test_outputs_may_be_as_long_as_the_corpus_has_them(tmp_path, config):
     train(config, tmp_path / "run", reporter=Listener())
     assert open_folder(tmp_path / "run").decoding.max_ratio == pytest.approx((22 + 1 - 10) / 2)
     assert config.decoding.max_ratio == 2.0
+
+
+def test_one_pair_in_a_thousand_may_be_longer_than_outputs():
+    longer = [90] * 8 + [410] * 2  # of 4,000 targets, all of sources of ten tokens
+    lengths = np.array([10] * 3990 + longer), np.full(4000, 10)
+    cache = Mock(target_lengths=lengths[0], source_lengths=lengths[1])
+    assert stretched(DecodingConfig(), cache).max_ratio == (90 - 10) / 10
+    assert stretched(DecodingConfig(max_ratio=9.0), cache).max_ratio == 9.0
