@@ -10,7 +10,12 @@ import socket
 import sys
 import traceback
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+"""Where `tests` is found: functions are sent by the names of their modules, with this process's path."""
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
 LONGEST = 900
 """Seconds after which processes hang."""
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -29,7 +34,7 @@ def free_port() -> int:
 
 def start(size, function, *given, port=None, environment=None):
     """Start processes and return them with what they will answer through; of size 0, one that knows of no other."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # for the server: it is started with the first process
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     port = port or free_port()
     started = []
     for rank in range(max(size, 1)):

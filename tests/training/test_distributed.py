@@ -80,6 +80,7 @@ def fifty_steps(folder, names):
         many_tasks.train(family(name, folder, *steps), folder / name)
 
 
+@pytest.mark.slow
 def test_in_float32_weights_stay_together_for_fifty_steps(tmp_path):
     """But for the biases of keys: softmax does not see them, and Adam follows what rounding leaves of no slope."""
     names = ("bahdanau2014-small", "transformer2017-small")
@@ -189,7 +190,7 @@ def test_a_stopped_run_goes_on_with_any_number_of_processes(tmp_path):
         torch.testing.assert_close(weights(tmp_path / "parts")[key], value, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_resumed_with_as_many_processes_a_run_ends_the_same_bit_for_bit(tmp_path, size):
     """With dropout, which each process has of its own."""
     ranks.run(size, part_of_a_run, tmp_path / "whole")
@@ -229,7 +230,7 @@ SHARDED = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_model_that_is_cut_up_is_trained_as_a_whole_one(tmp_path, size):
     runs = SHARDED if size > 1 else {"ema": SHARDED["ema"]}
     ranks.run(0, many, tmp_path / "one", runs, tmp_path)
@@ -242,6 +243,7 @@ def test_a_model_that_is_cut_up_is_trained_as_a_whole_one(tmp_path, size):
             torch.testing.assert_close(weights(tmp_path / "several" / name)[key], value, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_whole_or_cut_up(tmp_path):
     """And bit for bit, where both parts of it are cut up alike."""
     shard = (*NO_DROPOUT, ("shard", True), ("average", "ema"))

@@ -75,6 +75,7 @@ def test_devices_train_one_model_and_a_signal_stops_all(tmp_path, monkeypatch):
     assert not (tmp_path / "m" / launch.STARTED_BY).exists()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_and_torchrun_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setenv("TEST_RUN", str(os.getpid()))
     settings = (*TINY, "--steps", "12", "--set", "training.save_every=2", "--set", "model.dropout=0.3")
@@ -232,6 +233,7 @@ def slow(folder):
 def test_kill_9_of_one_ends_the_other_at_once(tmp_path, victim):
     processes = ranks.start(2, slow, tmp_path / "m")
     while not (tmp_path / "m" / "state").is_dir():
+        assert all(process.is_alive() for process, _ in processes)
         time.sleep(0.01)
     processes[victim][0].kill()
     found = ranks.answers(processes)
