@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.vision.detection.average_precision import average_precision, mask_overlap
 from regard.vision.detection.batch import Gold, ObjectSet
 from regard.vision.detection.detector import Detector
@@ -30,7 +30,7 @@ def validate(
     device = next(model.parameters()).device
     found: list[list[Thing]] = []
     lost, objects = torch.zeros((), dtype=torch.float64, device=device), 0
-    with at_rest(model):
+    with inference_mode(model):
         for start in range(0, len(material), AT_ONCE):
             check()
             batch = material.batch(np.arange(start, min(start + AT_ONCE, len(material)))).to(device)
