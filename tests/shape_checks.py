@@ -21,19 +21,28 @@ SHORT = 20
 
 
 def kind(value):
-    """Return all that an annotation can tell of a value; of lists and dictionaries the first entry stands for all."""
+    """Return all that an annotation can tell of a value; of lists and dictionaries the first entry stands for all.
+
+    Of a named tuple it tells the class alone.
+    """
     cls = value.__class__
-    if isinstance(value, torch.Tensor):
-        return cls, value.shape, value.dtype
-    if isinstance(value, tuple):
-        return cls, *map(kind, value)
-    if isinstance(value, np.ndarray):
-        return cls, value.shape, value.dtype.str
-    if isinstance(value, list):
-        return cls, kind(value[0]) if value else None
-    if isinstance(value, dict):
-        return cls, *(kind(entry) for entry in next(iter(value.items()), ()))
-    return value if cls is str and len(value) <= SHORT else cls
+    if cls not in _tells:
+        _tells[cls] = next(
+            (tell for base, tell in TELLS if issubclass(cls, base) and not hasattr(cls, "_fields")), None
+        )
+    tell = _tells[cls]
+    return cls if tell is None else tell(cls, value)
+
+
+TELLS = (
+    (torch.Tensor, lambda cls, value: (cls, value.shape, value.dtype)),
+    (tuple, lambda cls, value: (cls, *map(kind, value))),
+    (np.ndarray, lambda cls, value: (cls, value.shape, value.dtype.str)),
+    (list, lambda cls, value: (cls, kind(value[0]) if value else None)),
+    (dict, lambda cls, value: (cls, *map(kind, next(iter(value.items()), ())))),
+    (str, lambda cls, value: value if len(value) <= SHORT else cls),
+)
+_tells = {}
 
 
 def jaxtyped(function=None, *, typechecker):
@@ -54,7 +63,7 @@ def jaxtyped(function=None, *, typechecker):
     return _checked_once(function, typechecker)
 
 
-original = jaxtyping.jaxtyped
+original, _config = jaxtyping.jaxtyped, jaxtyping.config
 _found = threading.local()
 _known = collections.defaultdict(dict)
 """By function, kinds of what came out by kinds of what went in; a function within another is made again and again."""
@@ -78,9 +87,11 @@ def _checked_once(function, typechecker):
     @functools.wraps(function)
     def call(*args, **kwargs):
         __tracebackhide__ = True
-        if jaxtyping.config.jaxtyping_disable:
+        if _config.jaxtyping_disable:
             return function(*args, **kwargs)
-        given = tuple(map(kind, args)), tuple((name, kind(value)) for name, value in kwargs.items())
+        given = tuple(map(kind, args))
+        if kwargs:
+            given = given, tuple(kwargs), tuple(map(kind, kwargs.values()))
         outputs = known.get(given)
         if outputs is None:
             out = checked()(*args, **kwargs)

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,17 @@ for name, pairs in parts.items():
 
 
 @pytest.fixture(scope="module")
-def corpus() -> dict[str, list[Pair]]:
+def corpus(once: Callable[[str, Callable[[Path], object]], Path]) -> dict[str, list[Pair]]:
     """Tens of thousands of pairs, written by another process: there nothing checks the types of every call."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2] / "src"), *sys.path])}
-    command = [sys.executable, "-c", WRITE]
-    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        with (folder / "pairs.tsv").open("wb") as file:
+            subprocess.run([sys.executable, "-c", WRITE], env=environment, stdout=file, check=True)
+
     parts: dict[str, list[Pair]] = {}
-    for line in done.stdout.splitlines():
+    for line in (once("phrasebook", write) / "pairs.tsv").read_text(encoding="utf-8").splitlines():
         name, source, target, links = line.split("\t")
         part = parts.setdefault(name, [])
         part.append(Pair(source, target, read_alignment(links) if len(part) < SWEPT else None))
