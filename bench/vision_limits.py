@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from regard.data.pictures import Pictures
 from regard.evaluation.report import Report
-from regard.tasks.captioning.narrator import Narrator
-from regard.tasks.detection.finder import LEAST, Finder
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.captioning.predictor import CaptionPredictor
+from regard.tasks.detection.predictor import LEAST, DetectionPredictor
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.vision.detection.average_precision import box_overlaps
 from regard.vision.detection.predict import Thing
 
@@ -19,12 +19,12 @@ OVERLAP = 0.5
 
 def limits(reader: Any, report: Report, pictures: Pictures) -> dict[str, float]:
     """Return what shows the limits of a model: what it answers right, which things it misses, where it looks."""
-    if isinstance(reader, Respondent):
+    if isinstance(reader, AnswerPredictor):
         return {score.name: round(score.value, 1) for score in report.scores if score.name in reader.words.kinds}
-    if isinstance(reader, Narrator):
+    if isinstance(reader, CaptionPredictor):
         return {"new": round(report["pointing held-out"].value, 1)}
-    if isinstance(reader, Finder):
-        found = reader.find(pictures.images(range(len(pictures))), LEAST, masks=False)
+    if isinstance(reader, DetectionPredictor):
+        found = reader.detect(pictures.images(range(len(pictures))), LEAST, masks=False)
         counts = [_count(things, pictures, row) for row, things in enumerate(found)]
         return {name: sum(one[name] for one in counts) for name in counts[0]}
     return {}

@@ -33,13 +33,13 @@ from regard.evaluation.report import Report
 from regard.models.model_folder import learned, open_folder
 from regard.tasks.captioning.demo import LAYER
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.detection.evaluation import evaluate_objects
-from regard.tasks.detection.finder import Finder
+from regard.tasks.detection.predictor import DetectionPredictor
 from regard.tasks.image_classification.evaluation import evaluate_classes
-from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.image_classification.predictor import ImageClassPredictor
 from regard.tasks.visual_questions.evaluation import evaluate_answers
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.training.train_model import train
 
 TESTS = {"fashion-mnist": "fashion-mnist", "scenes": "scenes:test:500"}
@@ -112,13 +112,13 @@ def evaluated(folder: Path, config: Config) -> tuple[Report, Any, Pictures]:
     pictures = open_pictures((test_of(config),), "test", pixels=config.model.image.size)
     reader: Any
     if config.model.task == "classify":
-        return evaluate_classes(reader := Labeller.load(folder), pictures), reader, pictures
+        return evaluate_classes(reader := ImageClassPredictor.load(folder), pictures), reader, pictures
     if config.model.task == "answer":
-        return evaluate_answers(reader := Respondent.load(folder), pictures), reader, pictures
+        return evaluate_answers(reader := AnswerPredictor.load(folder), pictures), reader, pictures
     if config.model.task == "detect":
-        return evaluate_objects(reader := Finder.load(folder), pictures), reader, pictures
+        return evaluate_objects(reader := DetectionPredictor.load(folder), pictures), reader, pictures
     looks = Reading(layer=LAYER)  # the last layer's come before the word
-    return evaluate_captions(reader := Narrator.load(folder), pictures, reading=looks), reader, pictures
+    return evaluate_captions(reader := CaptionPredictor.load(folder), pictures, reading=looks), reader, pictures
 
 
 def cost_of(model: torch.nn.Module, config: Config) -> float:

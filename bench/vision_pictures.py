@@ -14,10 +14,10 @@ from regard.data.image_files import on_whole
 from regard.data.pictures import open_pictures
 from regard.data.scenes import scene
 from regard.tasks.captioning.demo import overlay
-from regard.tasks.captioning.narrator import Narrator
-from regard.tasks.detection.finder import Finder
-from regard.tasks.image_classification.labeller import Labeller
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.captioning.predictor import CaptionPredictor
+from regard.tasks.detection.predictor import DetectionPredictor
+from regard.tasks.image_classification.predictor import ImageClassPredictor
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.vision.blocks.base import Looks
 from regard.vision.class_heatmaps import heat_maps
 from regard.vision.pixels import from_pixels
@@ -74,10 +74,10 @@ def _clothes() -> Any:
 
 def _seen(folder: Path) -> tuple[NDArray[np.uint8], str, Looks, tuple[int, int]]:
     """Let a classifier look at the test picture that is shown."""
-    labeller, clothes = Labeller.load(folder), _clothes()
+    predictor, clothes = ImageClassPredictor.load(folder), _clothes()
     picture = clothes.image(SHOWN)
     with torch.inference_mode():
-        seen = labeller.model.eval().see(torch.from_numpy(picture.copy())[None])
+        seen = predictor.model.eval().see(torch.from_numpy(picture.copy())[None])
     return picture, clothes.labels[clothes.label(SHOWN)], seen.looks, seen.grid
 
 
@@ -127,17 +127,17 @@ def draw_layers(folder: Path) -> Drawn:
 
 def draw_reasons(folder: Path) -> Drawn:
     """Show what speaks for the most probable classes: Grad-CAM, or rollout."""
-    labeller, clothes = Labeller.load(folder), _clothes()
-    maps = heat_maps(labeller.model.eval(), clothes.image(SHOWN), labeller.labels.names)
+    predictor, clothes = ImageClassPredictor.load(folder), _clothes()
+    maps = heat_maps(predictor.model.eval(), clothes.image(SHOWN), predictor.labels.names)
     label = clothes.labels[clothes.label(SHOWN)]
     return _maps(clothes.image(SHOWN), maps, f"Evidence for the classes of a picture of the test set ({label}).")
 
 
 def draw_gates(folder: Path) -> Drawn:
     """Show the gates of the last unit: the mean for each class."""
-    labeller, clothes = Labeller.load(folder), _clothes()
+    predictor, clothes = ImageClassPredictor.load(folder), _clothes()
     with torch.inference_mode():
-        seen = labeller.model.eval().see(torch.from_numpy(clothes.images(range(MANY)).copy()))
+        seen = predictor.model.eval().see(torch.from_numpy(clothes.images(range(MANY)).copy()))
     gates = list(seen.looks.values())[-1].float().numpy()
     labels = np.array([clothes.label(index) for index in range(MANY)])
     means = np.stack([gates[labels == place].mean(axis=0) for place in range(len(clothes.labels))])
@@ -165,9 +165,9 @@ def _scene(config: Config, number: int = SCENE) -> tuple[NDArray[np.uint8], NDAr
 
 def draw_caption(folder: Path, layer: int | None = None) -> Drawn:
     """Show where a captioner looks, word by word, while it is made to write a right caption that names all things."""
-    narrator = Narrator.load(folder)
-    read, _ = _scene(narrator.config)
-    own, ((given,),) = narrator.describe(read[None])[0], narrator.align(read[None], [[SAID]])
+    predictor = CaptionPredictor.load(folder)
+    read, _ = _scene(predictor.config)
+    own, ((given,),) = predictor.caption(read[None])[0], predictor.align(read[None], [[SAID]])
     trace = overlay(given, scene("test", SCENE, pixels=SEEN))
     words = (
         f"Attention of the decoder{_of_layer(layer)}, scene {SCENE} of the test set, under teacher forcing of "
@@ -183,9 +183,9 @@ def _of_layer(layer: int | None) -> str:
 
 def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None) -> Drawn:
     """Show where a question looks, or its words."""
-    respondent = Respondent.load(folder)
-    scene, shown = _scene(respondent.config)
-    ((answered,),) = respondent.answer(scene[None], [[question]], look=True)
+    predictor = AnswerPredictor.load(folder)
+    scene, shown = _scene(predictor.config)
+    ((answered,),) = predictor.answer(scene[None], [[question]], look=True)
     trace = ImageTrace(answered.trace(), shown, answered.grid)
     words = (
         f"Attention over the image{_of_layer(layer)}, scene {SCENE} of the test set, for the question “{question}”, "
@@ -196,10 +196,10 @@ def draw_answer(folder: Path, question: str = QUESTION, layer: int | None = None
 
 def draw_queries(folder: Path) -> Drawn:
     """Show where the queries that found something looked, and the boxes that they found."""
-    finder = Finder.load(folder)
-    scene, shown = _scene(finder.config, FOUND)
-    (things,) = finder.find(scene[None])
-    looked = finder.look(scene, things)
+    predictor = DetectionPredictor.load(folder)
+    scene, shown = _scene(predictor.config, FOUND)
+    (things,) = predictor.detect(scene[None])
+    looked = predictor.look(scene, things)
     boxes = tuple((on_whole(thing.box, len(scene), (SEEN, SEEN)),) for thing in things)
     trace = ImageTrace(looked.trace, shown, looked.grid, None, boxes)
     found = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)
@@ -209,14 +209,14 @@ def draw_queries(folder: Path) -> Drawn:
 
 def draw_pixels(folder: Path) -> Drawn:
     """Show the maps that the masks of found things begin with, and below them the masks."""
-    finder = Finder.load(folder)
-    scene, shown = _scene(finder.config, FOUND)
-    (things,) = finder.find(scene[None])
+    predictor = DetectionPredictor.load(folder)
+    scene, shown = _scene(predictor.config, FOUND)
+    (things,) = predictor.detect(scene[None])
     gold = open_pictures(("scenes:50",), "test", pixels=len(scene)).objects(FOUND).masks
     with torch.inference_mode():
-        found = finder.model.eval()(from_pixels(torch.from_numpy(scene[None].copy())))
-        assert finder.model.segmenter is not None
-        maps = finder.model.segmenter.attend(found)[0].mean(dim=1).numpy().reshape(-1, *found.grid)  # N h w
+        found = predictor.model.eval()(from_pixels(torch.from_numpy(scene[None].copy())))
+        assert predictor.model.segmenter is not None
+        maps = predictor.model.segmenter.attend(found)[0].mean(dim=1).numpy().reshape(-1, *found.grid)  # N h w
     masks = [thing.mask for thing in things if thing.mask is not None]
     panels = [HeatMap(thing.name, maps[thing.query], "mean of its maps") for thing in things[:ASKED]]
     panels.append(HeatMap("all masks", np.any(masks, axis=0).astype(np.float32)))
@@ -225,7 +225,7 @@ def draw_pixels(folder: Path) -> Drawn:
         panels.append(HeatMap(thing.name, mask.astype(np.float32), f"mask, IoU {overlap:.2f}"))
     words = (
         f"Scene {FOUND} of the test set. Above: where {ASKED} of the queries that found something attend for their "
-        f"masks, the mean of {finder.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} "
+        f"masks, the mean of {predictor.config.model.detection.mask_maps} maps over {found.grid[0]} × {found.grid[1]} "
         f"cells. Below: the masks of {len(scene)} × {len(scene)} pixels made from these, with their IoU with the "
         "gold masks."
     )

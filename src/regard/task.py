@@ -22,7 +22,7 @@ from regard.decoding.model_loading import find_device
 from regard.errors import ModelError
 from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Report
-from regard.models.build import NothingDrawn
+from regard.models.build import SkipInitialisation
 from regard.models.model_folder import WEIGHTS, load_weights, open_folder
 from regard.models.pointer_generator import check_copying
 from regard.shapes import Float, Tensor
@@ -42,7 +42,7 @@ class StoppedError(Exception):
     """Raised inside a validation when the run was asked to stop."""
 
 
-class Made(NamedTuple):
+class BatchLoss(NamedTuple):
     """The loss of a batch, in sums over what its `count` counts: tokens, pictures, questions or objects."""
 
     total: Float[Tensor, ""]
@@ -67,13 +67,13 @@ class Objective(Protocol):
     def reads_with_host(self) -> bool:
         """Whether reading asks the host for something, so that it cannot be recorded."""
 
-    def __call__(self, batch: Any, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, ratio: float = 1.0) -> BatchLoss:
         """Run the model over a batch; `ratio` is that of teacher forcing."""
 
     def read(self, batch: Any) -> Any:
         """Let the model read."""
 
-    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> Made:
+    def write(self, batch: Any, encoded: Any, ratio: float = 1.0) -> BatchLoss:
         """Make the loss of what was read."""
 
     def settle(self, reached: list[Tensor]) -> None:
@@ -108,7 +108,7 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class Scoring:
+class EvaluationRequest:
     """What `regard evaluate` was asked for."""
 
     parts: Sequence[str]
@@ -204,7 +204,7 @@ class Task(ABC):
     """The options of `regard evaluate` that not all tasks have and that mean something here, as they are typed."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
         """Score a model on a corpus."""
 
     # -- comparison: what `regard compare` scores and shows (see regard.compare.scoring) -------------------------------
@@ -238,7 +238,7 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return the FastAPI router of what can be asked; None where another task's serves it."""
 
     # -- attention and export -----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Task(ABC):
 
     @abstractmethod
     def attend(self, folder: Path, asked: Any) -> None:
-        """Print and write where a model looks (`regard.cli.attention_output.Asked`)."""
+        """Print and write where a model looks (`regard.cli.attention_output.AttendRequest`)."""
 
     @abstractmethod
     def export(self, folder: Path, config: Config, out: Path) -> Any:
@@ -276,7 +276,7 @@ def build(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> nn.Module:
     """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
-    with NothingDrawn():
+    with SkipInitialisation():
         return task_of(config).assemble(config, source_size, target_size)
 
 

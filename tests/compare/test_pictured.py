@@ -15,9 +15,9 @@ from regard.data.pictures import open_pictures
 from regard.errors import ConfigError, DataError
 from regard.presets.vision import vision
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.image_classification.evaluation import evaluate_classes
-from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.image_classification.predictor import ImageClassPredictor
 from regard.viz.png import png
 
 TINY = (
@@ -90,8 +90,8 @@ def classifier(name, preset, clothes):
 def test_every_number_of_captioners_is_that_of_evaluate(described):
     pictures = seen()
     for row in described.rows:
-        narrator = Narrator.load(described.folder / "models" / row.variant)
-        report = evaluate_captions(narrator, pictures)
+        predictor = CaptionPredictor.load(described.folder / "models" / row.variant)
+        report = evaluate_captions(predictor, pictures)
         evaluation = row.runs[0].evaluation
         assert evaluation.main == "BLEU-4"
         assert evaluation.translations == report.translations
@@ -128,7 +128,9 @@ def test_the_report_shows_each_picture_once_for_each_variant(described):
 def test_classifiers_are_measured_by_accuracy_and_without_a_test_of_words(make, clothes, tmp_path):
     plain, gated = classifier("plain", "resnet-small", clothes), classifier("gated", "hu2017-se-small", clothes)
     found, said = make.run(tmp_path / "out", plain, gated, terms=Terms())
-    report = evaluate_classes(Labeller.load(found.folder / "models" / "gated"), open_pictures([str(clothes)], "test"))
+    report = evaluate_classes(
+        ImageClassPredictor.load(found.folder / "models" / "gated"), open_pictures([str(clothes)], "test")
+    )
     assert found["gated"].stat("main").mean == found["gated"].score("accuracy").mean == report["accuracy"].value
     assert found["gated"].score("loss").mean == pytest.approx(report["loss"].value)
     assert found["gated"].stat("p") is None

@@ -15,7 +15,7 @@ from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid, scene
 from regard.data.scenes.heldout import FREE, KINDS, RESERVED, RESERVED_PAIRS, is_reserved, speaks_of_reserved
 from regard.data.scenes.objects import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Description, Kind, Thing
 from regard.data.scenes.painting import _RGB, paint
-from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.portable_random import PortableRandom
 from regard.errors import DataError
 from regard.viz.png import png
 
@@ -406,7 +406,7 @@ def test_shapes_are_told_apart_by_their_masks():
 
     def mask(shape, pixels):
         thing = Thing(Kind("red", "plain", shape), "large", 0.5, 0.5, 0.45)
-        return paint([thing], pixels, Chance(1)).masks[0]
+        return paint([thing], pixels, PortableRandom(1)).masks[0]
 
     small = {shape: mask(shape, 24) for shape in SHAPES}
     for shape in SHAPES:
@@ -464,7 +464,7 @@ def test_a_scene_of_another_size_is_the_same_scene():
 
 def test_what_is_drawn_stays_the_same():
     """These are bits of PCG64, which NumPy promises to keep; a change here changes what every seed means."""
-    chance = Chance(1, 2, 3)
+    chance = PortableRandom(1, 2, 3)
     assert [int(chance.random() * 2**20) for _ in range(3)] == DRAWN
     assert zlib.crc32(repr([drawn.things for drawn in generate("test", 20)]).encode()) == THINGS
     assert zlib.crc32(b"".join(drawn.painting.image.tobytes() for drawn in generate("test", 20))) == PIXELS

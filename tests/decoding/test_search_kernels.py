@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding import static_search
 from regard.decoding.state_reordering import move
-from regard.decoding.static_search import Asked, Board, Frame, Record
+from regard.decoding.static_search import Frame, Record, SearchSettings, SearchState
 from regard.decoding.top_k import Top, top_of
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -78,7 +78,7 @@ def boards(count, beam, kept, seed):
     finished = torch.randint(4, (count,), generator=draw)
     cut = torch.full((count, beam), float("-inf"))
     parts = (limits, limits / 4 + 1, going, totals, scores, *numbers, finished, cut, torch.zeros_like(cut).long())
-    return Board(*(part.to(DEVICE) for part in parts))
+    return SearchState(*(part.to(DEVICE) for part in parts))
 
 
 @pytest.mark.gpu
@@ -93,7 +93,7 @@ def test_choosing_is_what_torch_s_operations_do(monkeypatch, count, beam, kept, 
         found = []
         for by_kernel in (False, True):
             frame = object.__new__(Frame)
-            frame.asked = Asked(beam, kept, 2, 3, frozenset(), 0, 1.0, patience)
+            frame.asked = SearchSettings(beam, kept, 2, 3, frozenset(), 0, 1.0, patience)
             frame.board = boards(count, beam, kept, seed)
             frame.penalties = torch.linspace(1, 3, 12, device=DEVICE)
             frame.length = torch.tensor([7], device=DEVICE)
@@ -124,7 +124,7 @@ def test_choosing_is_what_torch_s_operations_do(monkeypatch, count, beam, kept, 
 @pytest.mark.gpu
 def test_choosing_tells_of_what_is_no_number():
     frame = object.__new__(Frame)
-    frame.asked = Asked(2, 1, 2, 3, frozenset(), 0, 1.0, 0.0)
+    frame.asked = SearchSettings(2, 1, 2, 3, frozenset(), 0, 1.0, 0.0)
     frame.board = boards(3, 2, 1, 0)
     frame.board.going.fill_(True)
     frame.board.totals.fill_(-1.0)

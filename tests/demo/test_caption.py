@@ -6,7 +6,7 @@ import pytest
 from regard.data.pictures import open_scenes
 from regard.errors import TrainingError
 from regard.tasks.captioning import demo
-from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor
 
 TINY = (
     *demo.COMMON,
@@ -55,9 +55,9 @@ def test_it_trains_scores_describes_draws_and_says_what_next_and_a_second_run_us
 
 def test_the_things_that_a_right_caption_speaks_of_are_outlined_and_those_of_a_wrong_one_are_not(run):
     folder = run.place / "captioner"
-    narrator = Narrator.load(folder)
+    predictor = CaptionPredictor.load(folder)
     scenes = open_scenes("scenes:test", pixels=32)
-    (found,) = narrator.describe(scenes.images([0]), beam=1)
+    (found,) = predictor.caption(scenes.images([0]), beam=1)
     scene = scenes.scene(0)
     assert demo.overlay(found, scene).outlines == ()
     gold = scene.captions[0]

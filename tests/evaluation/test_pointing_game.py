@@ -21,10 +21,10 @@ from regard.data.tokenizers import train_tokenizers
 from regard.evaluation.alignment_error_rate import Reading
 from regard.models.protocol import Decoder, Encoded, Step, Taught
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.vision.build import build_captioner
 from regard.vision.captioner import Captioner
-from regard.vision.encoder import Pictured
+from regard.vision.encoder import EncodedImage
 
 EOS, SIDE = 3, 4
 SCENES = ScenePictures("test", 11, pixels=32)
@@ -80,21 +80,21 @@ class Known(Captioner):
         numbers = [[bool((image == one).all()) for one in IMAGES].index(True) for image in source.numpy()]
         cells = torch.zeros(len(source), SIDE**2, 1)
         summary = torch.tensor(numbers, dtype=torch.float32)[:, None, None]
-        return Pictured(Encoded(cells, torch.ones(cells.shape[:2], dtype=torch.bool), summary), (SIDE, SIDE), {})
+        return EncodedImage(Encoded(cells, torch.ones(cells.shape[:2], dtype=torch.bool), summary), (SIDE, SIDE), {})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_step_that_writes_a_word_counts(kind):
     tokenizers = train_tokenizers(KINDS[kind], Captions(SCENES), seed=1)
-    narrator = Narrator(Known(Pointer(tokenizers.target)), tokenizers, Config(decoding=DecodingConfig(beam=1)))
-    report = evaluate_captions(narrator, SCENES, batch_size=3)
+    predictor = CaptionPredictor(Known(Pointer(tokenizers.target)), tokenizers, Config(decoding=DecodingConfig(beam=1)))
+    report = evaluate_captions(predictor, SCENES, batch_size=3)
     assert report["pointing"].value == report["pointing-words"].value == 100.0
     assert report["pointing held-out"].count + report["pointing familiar"].count == report["pointing"].count
     captions = [gold for number in range(len(SCENES)) for gold in SCENES.scene(number).captions]
     assert report["pointing-words"].count == sum(bool(things) for gold in captions for things in gold.things)
     assert "pointing-own" not in report  # nothing that it writes is a caption
     if kind == "words":  # of letters, the step after writes the same word
-        late = evaluate_captions(narrator, SCENES, reading=Reading(shift=True))
+        late = evaluate_captions(predictor, SCENES, reading=Reading(shift=True))
         assert late["pointing"].value < 75.0
         assert late["pointing-words"].value < 75.0
 
@@ -113,10 +113,12 @@ def test_made_to_write_what_it_wrote_a_model_looks_as_it_did(focus):
     captioner = build_captioner(model, tokenizers.target.size)
     for parameter in captioner.parameters():
         torch.nn.init.normal_(parameter, std=1.4)
-    narrator = Narrator(captioner, tokenizers, Config(model=model, decoding=DecodingConfig(beam=3, max_length=9)))
-    own = narrator.describe(IMAGES)
+    predictor = CaptionPredictor(
+        captioner, tokenizers, Config(model=model, decoding=DecodingConfig(beam=3, max_length=9))
+    )
+    own = predictor.caption(IMAGES)
     others = [SCENES.captions(number) for number in range(len(SCENES))]
-    given = narrator.align(IMAGES, [(*more, one.text) for more, one in zip(others, own, strict=True)], batch_size=4)
+    given = predictor.align(IMAGES, [(*more, one.text) for more, one in zip(others, own, strict=True)], batch_size=4)
     steps = 0
     for one, written, more in zip(own, given, others, strict=True):
         assert [each.text for each in written] == [*more, one.text]

@@ -9,8 +9,8 @@ import pytest
 from regard.config import AttentionConfig, Config, DecoderConfig, EncoderConfig, ModelConfig
 from regard.config_io import override
 from regard.data.class_labels import Labels
-from regard.data.pictures import Asked
-from regard.data.question_vocabulary import AskedWords
+from regard.data.pictures import PictureQuestion
+from regard.data.question_vocabulary import QuestionVocabulary
 from regard.data.tokenizers import Tokenizers, Words
 from regard.presets.vision import visions
 
@@ -20,7 +20,9 @@ pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "bag", "coat"))
-QUESTIONS = AskedWords.of([[Asked("how many red cats are there", "two"), Asked("is there a cat", "yes")]])
+QUESTIONS = QuestionVocabulary.of(
+    [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
+)
 LOOKS = AttentionConfig(score="scaled-dot", heads=2, project=True)
 TEXTS = ModelConfig(
     embedding=8,

@@ -13,10 +13,10 @@ from PIL import Image
 
 import regard
 from regard.decoding.translator import Translator
-from regard.tasks.captioning.narrator import Narrator
-from regard.tasks.detection.finder import Finder
-from regard.tasks.image_classification.labeller import Labeller
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.captioning.predictor import CaptionPredictor
+from regard.tasks.detection.predictor import DetectionPredictor
+from regard.tasks.image_classification.predictor import ImageClassPredictor
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 
 ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None; sys.path.insert(0, {0!r}); "
 RUN = "runpy.run_path({0!r} + '/run.py', run_name='__main__')"
@@ -59,7 +59,7 @@ def test_a_translator_writes_the_same_text(name, folders, exports):
 
 def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, exports, pictures):
     exported = exports("caption")
-    greedy = Narrator.load(folders["caption"]).describe(read(pictures), beam=1)
+    greedy = CaptionPredictor.load(folders["caption"]).caption(read(pictures), beam=1)
     right = [f"{picture}\t{described.text}" for picture, described in zip(pictures, greedy, strict=True)]
     assert run(exported, *pictures) == right
     assert run(exported, pictures[0]) == [greedy[0].text]
@@ -71,15 +71,15 @@ def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, 
 def weights_of(exported, picture):
     """Where the shipped program's own writer looked, for each token but the end mark."""
     from regard.export.programs.graphs import read_export
+    from regard.export.programs.greedy_decoding import Writer
     from regard.export.programs.pixels import read_picture
-    from regard.export.programs.writing import Writer
 
     told = read_export(exported.folder)
     return Writer(told, exported.folder).write(read_picture(picture, told["image"]), told["image"]["cells"])[1]
 
 
 def test_a_classifier_tells_the_same_classes(folders, exports, pictures):
-    guesses = Labeller.load(folders["classify"]).classify(read(pictures), top=3)
+    guesses = ImageClassPredictor.load(folders["classify"]).classify(read(pictures), top=3)
     right = [
         f"{picture}\t{guess.probability:.4f}\t{guess.label}"
         for picture, row in zip(pictures, guesses, strict=True)
@@ -90,7 +90,7 @@ def test_a_classifier_tells_the_same_classes(folders, exports, pictures):
 
 def test_the_same_answers_are_given(folders, exports, pictures):
     asked = ["how many red cats are there?", "Is there a cat"]
-    answered = Respondent.load(folders["ask"]).answer(read(pictures[:1]), [asked], top=3)[0]
+    answered = AnswerPredictor.load(folders["ask"]).answer(read(pictures[:1]), [asked], top=3)[0]
     right = [f"{probability:.4f}\t{answer}" for one in answered for answer, probability in one.best]
     assert run(exports("ask"), pictures[0], *asked) == right
     refused = start(exports("ask"), pictures[0], "is there a zebra?")
@@ -100,7 +100,7 @@ def test_the_same_answers_are_given(folders, exports, pictures):
 
 def test_the_same_things_are_found(folders, exports, pictures):
     exported = exports("detect")
-    things = Finder.load(folders["detect"]).find(read(pictures), least=0.0)
+    things = DetectionPredictor.load(folders["detect"]).detect(read(pictures), least=0.0)
     assert things[0]
     graph = onnxruntime.InferenceSession(exported.folder / "model.onnx")
     names = [found.name for found in graph.get_outputs()]
@@ -138,7 +138,7 @@ def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, t
     features = tmp_path / "f.npz"
     np.savez(features, names=["a.jpg", "b.jpg"], regions=regions, regions_scale=scale)
     np.save(tmp_path / "b.npy", regions[1] * scale)
-    greedy = [told.text for told in Narrator.load(folders["features"]).describe(regions * scale, beam=1)]
+    greedy = [told.text for told in CaptionPredictor.load(folders["features"]).caption(regions * scale, beam=1)]
     assert run(exported, tmp_path / "b.npy", features, "b.jpg", "elsewhere/a.jpg") == [
         f"{tmp_path / 'b.npy'}\t{greedy[1]}",
         f"b.jpg\t{greedy[1]}",

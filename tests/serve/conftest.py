@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
 from regard.config_io import override
 from regard.data.class_labels import Labels
-from regard.data.pictures import Asked
-from regard.data.question_vocabulary import AskedWords
+from regard.data.pictures import PictureQuestion
+from regard.data.question_vocabulary import QuestionVocabulary
 from regard.data.tokenizers import Tokenizers, Words
 from regard.presets.vision import visions
 from regard.serve.app import make_app
@@ -18,7 +18,9 @@ from regard.serve.served_models import open_models
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
 LABELS = Labels(("boot", "<b>bag</b>", "coat"))
-QUESTIONS = AskedWords.of([[Asked("how many red cats are there", "two"), Asked("is there a cat", "yes")]])
+QUESTIONS = QuestionVocabulary.of(
+    [[PictureQuestion("how many red cats are there", "two"), PictureQuestion("is there a cat", "yes")]]
+)
 TEXTS = ModelConfig(
     embedding=11,
     encoder=EncoderConfig(width=7),

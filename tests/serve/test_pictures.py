@@ -36,8 +36,8 @@ def reader(models, task):
 
 
 def test_captions_are_the_captioner_s(client, models):
-    narrator, picture = reader(models, "caption")
-    (expected,) = narrator.describe(picture, beam=2, n_best=2)
+    predictor, picture = reader(models, "caption")
+    (expected,) = predictor.caption(picture, beam=2, n_best=2)
     found = seen(client, "caption", beam=2, n_best=2, attention=True)
     assert (found["text"], found["tokens"]) == (expected.text, list(expected.best.tokens))
     assert [other["text"] for other in found["n_best"]] == [other.text for other in expected.best.n_best]
@@ -48,9 +48,9 @@ def test_captions_are_the_captioner_s(client, models):
 
 
 def test_classes_are_the_classifier_s_with_what_speaks_for_them(client, models):
-    labeller, picture = reader(models, "classify")
+    predictor, picture = reader(models, "classify")
     found = seen(client, "classify", top=3, attention=True)
-    expected = labeller.classify(picture, 3)[0]
+    expected = predictor.classify(picture, 3)[0]
     assert [each["label"] for each in found["classes"]] == [guess.label for guess in expected]
     np.testing.assert_allclose(sum(each["probability"] for each in found["classes"]), 1, atol=1e-5)
     assert {each["method"] for each in found["reasons"]} == {"Grad-CAM"}
@@ -58,8 +58,8 @@ def test_classes_are_the_classifier_s_with_what_speaks_for_them(client, models):
 
 
 def test_answers_are_the_model_s_and_unknown_words_are_told(client, models):
-    respondent, picture = reader(models, "answer")
-    ((expected,),) = respondent.answer(picture, [["is there a cat"]], top=2)
+    predictor, picture = reader(models, "answer")
+    ((expected,),) = predictor.answer(picture, [["is there a cat"]], top=2)
     found = seen(client, "answer", top=2, attention=True)
     assert [each["text"] for each in found["answers"]] == [text for text, _ in expected.best]
     np.testing.assert_allclose(AttentionTrace.from_json(found["attention"]).weights.sum(axis=-1), 1, atol=1e-4)
@@ -67,8 +67,8 @@ def test_answers_are_the_model_s_and_unknown_words_are_told(client, models):
 
 
 def test_boxes_lie_in_the_middle_square_of_the_picture_as_it_was_sent(client, models):
-    finder, picture = reader(models, "detect")
-    (expected,) = finder.find(picture, 0.0)
+    predictor, picture = reader(models, "detect")
+    (expected,) = predictor.detect(picture, 0.0)
     found = seen(client, "detect", attention=True)["things"]
     assert [each["label"] for each in found] == [thing.name for thing in expected]
     times = 48 / picture.shape[1]

@@ -17,7 +17,7 @@ from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
 from regard.task import build, open_model, task_of
 from regard.task_table import entry_of
-from regard.tasks.captioning.narrator import Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.image_classification.training import moved
 from regard.training import train_model
 from regard.training.finetune import configuration_of, read_start
@@ -80,18 +80,18 @@ def test_a_captioner_is_trained_into_a_folder_and_describes(name, tmp_path):
     assert losses[-1]["loss"] < losses[0]["loss"]
     assert ("doubly_stochastic" in losses[0]) == (name == "xu2015-soft-small")
     assert ("attention_entropy" in losses[0]) == (name == "xu2015-hard-small")
-    narrator = Narrator.load(tmp_path / "m")
+    predictor = CaptionPredictor.load(tmp_path / "m")
     pixels = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures[:3]
-    found = narrator.describe(pixels, beam=2, n_best=2)
+    found = predictor.caption(pixels, beam=2, n_best=2)
     assert [len(one.best.n_best) for one in found] == [1, 1, 1]
     assert found[0].grid == (8, 8)
     assert found[0].look(0).shape == (8, 8)
     np.testing.assert_allclose(found[0].look(0).sum(), 1, rtol=1e-5)
-    alone = narrator.describe(pixels[1:2], beam=2)
+    alone = predictor.caption(pixels[1:2], beam=2)
     assert alone[0].text == found[1].text
-    drawn = replace(narrator.options, method="sample", temperature=2.0)
-    first, second = narrator.describe(pixels[[1, 1]], options=drawn)
-    assert first.text == second.text == narrator.describe(pixels[:2], options=drawn)[1].text
+    drawn = replace(predictor.options, method="sample", temperature=2.0)
+    first, second = predictor.caption(pixels[[1, 1]], options=drawn)
+    assert first.text == second.text == predictor.caption(pixels[:2], options=drawn)[1].text
 
 
 def test_regions_are_learned_from_with_the_settings_that_fit_them(features, tmp_path):
@@ -99,7 +99,7 @@ def test_regions_are_learned_from_with_the_settings_that_fit_them(features, tmp_
     image = read_toml(tmp_path / "m" / "config.toml").model.image
     assert (image.kind, image.channels, image.size) == ("regions", 6, 3)
     regions = PictureCache.open(tmp_path / "m" / "cache" / "pictures-train").pictures
-    assert Narrator.load(tmp_path / "m").describe(regions)[0].grid == (3, 3)
+    assert CaptionPredictor.load(tmp_path / "m").caption(regions)[0].grid == (3, 3)
 
 
 def test_pixels_are_read_by_a_network_where_features_were_meant(tmp_path):
@@ -140,7 +140,7 @@ def test_a_classifier_is_trained_into_a_folder(name, clothes, tmp_path):
     image = read_toml(tmp_path / "m" / "config.toml").model.image
     assert (image.channels, image.size) == (1, 28)
     with pytest.raises(ModelError, match="holds a classifier, which tells classes: use regard classify"):
-        Narrator.load(tmp_path / "m")
+        CaptionPredictor.load(tmp_path / "m")
 
 
 def test_pictures_are_flipped_and_shifted_and_nothing_else():

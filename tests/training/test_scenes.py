@@ -11,13 +11,13 @@ from tiny_run import Killed, Listener, contents, killed, train
 from regard.config import Config
 from regard.config_io import override, read_toml
 from regard.data.pictures import open_pictures
-from regard.data.question_vocabulary import AskedWords
+from regard.data.question_vocabulary import QuestionVocabulary
 from regard.errors import ConfigError, DataError, ModelError
 from regard.presets.vision import any_preset
-from regard.tasks.detection.finder import Finder
+from regard.tasks.detection.predictor import DetectionPredictor
 from regard.tasks.detection.training import objects_of
 from regard.tasks.picture_sources import open_picture_sources
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.tasks.visual_questions.training import open_data
 from regard.training import train_model
 from regard.training.progress import Silent
@@ -60,16 +60,16 @@ def test_an_answerer_is_trained_into_a_folder_and_answers(name, without, tmp_pat
     assert 0 <= losses[0]["right"] <= 1
     assert {"accuracy", "accuracy_count", "accuracy_count_held_out", "accuracy_familiar"} < validations[0].keys()
     assert result.best_score == max(one["accuracy"] for one in validations)
-    respondent = Respondent.load(tmp_path / "m")
+    predictor = AnswerPredictor.load(tmp_path / "m")
     pictures = open_pictures(("scenes:test:3",), pixels=32)
     images, asked = (
         pictures.images(range(3)),
         [["is there a star?"], [], ["how many rings are there", "is there a star"]],
     )
-    found = respondent.answer(images, asked, look=True)
+    found = predictor.answer(images, asked, look=True)
     assert [[one.question for one in some] for some in found] == asked
     assert list(found[0][0].best) == sorted(found[0][0].best, key=lambda pair: -pair[1])
-    alone = respondent.answer(images[2:], asked[2:])[0]
+    alone = predictor.answer(images[2:], asked[2:])[0]
     for one, other in zip(alone, found[2], strict=True):
         assert one.text == other.text
         assert one.said.probability == pytest.approx(other.said.probability, abs=1e-5)
@@ -85,13 +85,13 @@ def test_a_detector_is_trained_into_a_folder_and_finds(tmp_path):
     assert losses[-1]["loss"] < losses[0]["loss"]
     assert {"class_loss", "l1_loss", "giou_loss", "dice_loss", "focal_loss", "objects_per_second"} < losses[0].keys()
     assert {"ap", "iou", "ap_held_out", "iou_familiar"} < validations[0].keys()
-    finder = Finder.load(tmp_path / "m")
+    predictor = DetectionPredictor.load(tmp_path / "m")
     images = open_pictures(("scenes:test:2",), pixels=32).images(range(2))
-    found = finder.find(images, least=0.0)
+    found = predictor.detect(images, least=0.0)
     assert [len(things) for things in found] == [8, 8]
-    (alone,) = finder.find(images[1:], least=0.0)
+    (alone,) = predictor.detect(images[1:], least=0.0)
     assert [one.query for one in alone] == [one.query for one in found[1]]
-    looked = finder.look(images[1], found[1])
+    looked = predictor.look(images[1], found[1])
     assert looked.trace.weights.shape == (2, 4, 8, 64)
     np.testing.assert_allclose(looked.trace.weights.sum(axis=-1), 1, rtol=1e-4)
 
@@ -118,7 +118,7 @@ def test_a_run_starts_from_another_and_keeps_what_it_knows_by_number(name, tmp_p
 def test_an_epoch_has_every_picture_once_and_batches_of_one_shape(tmp_path):
     config = tiny("asker-small", "training.asked=3", "training.batch_tokens=64", data="scenes:9")
     words, data = open_data(config, tmp_path, open_picture_sources(config, resumed=False), Silent().message)
-    kept = AskedWords.load(tmp_path)
+    kept = QuestionVocabulary.load(tmp_path)
     assert (kept.words.words, kept.answers, kept.kinds) == (words.words.words, words.answers, words.kinds)
     batches = [data.batch(rows) for rows in data.order(1)]
     longest = batches[0].tokens.shape[1]

@@ -14,7 +14,7 @@ from regard.data.batching import draw_each
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.protocol import Encoded
 from regard.vision.build import build_answerer
-from regard.vision.questions.base import Answerer, Asking, answerers
+from regard.vision.questions.base import Answerer, QuestionTokens, answerers
 from regard.vision.questions.batch import Question, QuestionSet
 from regard.vision.questions.gated_tanh import GatedTanhScore
 from regard.vision.questions.question_words import ASK, PAD, UNKNOWN, QuestionWords
@@ -100,12 +100,12 @@ def drawn(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
 
-def asking() -> Asking:
+def asking() -> QuestionTokens:
     """Five questions of different lengths about two images, three about the second."""
     lengths = torch.tensor([4, 2, 3, 4, 1])
     tokens = torch.randint(3, WORDS, (N, T), generator=torch.Generator().manual_seed(3))
     mask = torch.arange(T) < lengths[:, None]
-    return Asking(tokens.masked_fill(~mask, PAD), mask, torch.tensor([1, 0, 1, 0, 1]))
+    return QuestionTokens(tokens.masked_fill(~mask, PAD), mask, torch.tensor([1, 0, 1, 0, 1]))
 
 
 def refusal(kind, call) -> str:
@@ -140,7 +140,9 @@ def test_weights_are_those_of_the_question(name):
 def test_padding_of_questions_and_regions_changes_nothing(name):
     model, asked, regions = made(name), asking(), drawn(B, S, C)
     wanted = model.see(regions, asked, torch.ones(B, S, dtype=torch.bool))
-    more = Asking(nn.functional.pad(asked.tokens, (0, 2), value=5), nn.functional.pad(asked.mask, (0, 2)), asked.about)
+    more = QuestionTokens(
+        nn.functional.pad(asked.tokens, (0, 2), value=5), nn.functional.pad(asked.mask, (0, 2)), asked.about
+    )
     padded = torch.cat([regions, torch.full((B, 3, C), math.nan, dtype=torch.float64)], dim=1)
     real = torch.arange(S + 3).expand(B, -1) < S
     got = model.see(padded, more, real)
@@ -164,7 +166,7 @@ def test_a_question_sees_its_own_image_and_no_other_question(name):
     together = model(regions, asked)
     for n in range(N):
         length = int(asked.mask[n].sum())
-        alone = Asking(asked.tokens[n : n + 1, :length], asked.mask[n : n + 1, :length], torch.tensor([0]))
+        alone = QuestionTokens(asked.tokens[n : n + 1, :length], asked.mask[n : n + 1, :length], torch.tensor([0]))
         one = model(regions[asked.about[n]][None], alone)
         torch.testing.assert_close(together[n : n + 1], one)
 
@@ -173,11 +175,11 @@ def test_a_question_sees_its_own_image_and_no_other_question(name):
 def test_as_many_questions_about_each_image_need_no_picking(name):
     model, asked, regions = made(name), asking(), drawn(B, S, C)
     tokens, mask = asked.tokens[[0, 1, 2, 3, 4, 0]], asked.mask[[0, 1, 2, 3, 4, 0]]
-    wanted = model.see(regions, Asking(tokens, mask, torch.tensor([0, 0, 0, 1, 1, 1])))
-    got = model.see(regions, Asking(tokens, mask))
+    wanted = model.see(regions, QuestionTokens(tokens, mask, torch.tensor([0, 0, 0, 1, 1, 1])))
+    got = model.see(regions, QuestionTokens(tokens, mask))
     torch.testing.assert_close(got.logits, wanted.logits)
     torch.testing.assert_close(got.weights, wanted.weights)
-    torch.testing.assert_close(model(regions, Asking(tokens, mask)), wanted.logits)
+    torch.testing.assert_close(model(regions, QuestionTokens(tokens, mask)), wanted.logits)
 
 
 @BY_EVERY
@@ -258,7 +260,7 @@ def test_the_gated_look_hears_what_every_look_hears():
 
 def test_a_summed_look_is_the_logarithm_of_what_fits():
     look = made("cross, summed").layers[0].summed
-    words, states, asked = drawn(B, T, Q), drawn(B, S, D), Asking(*asking()[:2])
+    words, states, asked = drawn(B, T, Q), drawn(B, S, D), QuestionTokens(*asking()[:2])
     mask = torch.arange(S) < torch.tensor([[4], [S]])
     got = look(
         words, Encoded(states, mask, states[:, :1]), asked._replace(tokens=asked.tokens[:B], mask=asked.mask[:B])
@@ -278,7 +280,7 @@ def test_a_summed_look_tells_how_many_fit_and_drowns_nothing():
     look = made("cross, summed").layers[0].summed
     look.heads.W_v.weight.data.mul_(1000)
     fits = drawn(1, 1, D).expand(1, 256, D)
-    words, one = drawn(1, 1, Q), Asking(torch.ones(1, 1).long(), torch.ones(1, 1).bool())
+    words, one = drawn(1, 1, Q), QuestionTokens(torch.ones(1, 1).long(), torch.ones(1, 1).bool())
     look.bias.data.fill_(50)  # all gates are open
     sizes = []
     for count in (1, 2, 256):
@@ -467,8 +469,8 @@ def test_questions_about_one_image_never_change_each_other_s_answers(name, reach
         return
     source, tokens = torch.randn(B, S, C).double(), torch.randint(1, WORDS, (3 * B, T))
     mask = torch.ones_like(tokens, dtype=torch.bool)
-    together = model(source, Asking(tokens, mask))
-    apart = model(source, Asking(tokens, mask, torch.arange(B).repeat_interleave(3)))
+    together = model(source, QuestionTokens(tokens, mask))
+    apart = model(source, QuestionTokens(tokens, mask, torch.arange(B).repeat_interleave(3)))
     torch.testing.assert_close(together, apart)
 
 

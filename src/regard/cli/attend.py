@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.attention_output import Asked, Look
+from regard.cli.attention_output import AttendRequest, Look
 from regard.cli.image_inputs import Features
 from regard.cli.options import (
     Beam,
@@ -105,7 +105,7 @@ def attend(
         "--set": set_,
     }
     leave_out(given, task.attend_options, model, task.entry.what)
-    asked_for = Asked(
+    asked_for = AttendRequest(
         what=sentence,
         out=out or [],
         look=Look(columns, wants_color(color), layer, head, heads),

@@ -26,7 +26,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttendRequest:
     """What `regard attend` was asked for."""
 
     what: str

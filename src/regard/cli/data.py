@@ -87,7 +87,7 @@ def data(
         return
     from regard.data.builtin_corpora import corpora
     from regard.data.corpus import open_corpus
-    from regard.data.pair_formats import record, row
+    from regard.data.pair import record, row
 
     if size is not None and len(parts) == 1 and parts[0] in corpora:
         parts = [f"{parts[0]}:{size}"]  # embedded corpora have as many pairs as one likes

@@ -90,7 +90,7 @@ def evaluate(
     if not parts:
         raise DataError("There is nothing to score on: give --data, or --source and --target.")
     from regard.models.model_folder import open_folder
-    from regard.task import Scoring, task_of
+    from regard.task import EvaluationRequest, task_of
     from regard.viz.picture_files import check_suffix
     from regard.viz.trace import PICTURES
 
@@ -117,7 +117,7 @@ def evaluate(
     }
     leave_out(given, task.scoring_options, model, task.entry.what)
     check_split(split, parts)
-    asked = Scoring(
+    asked = EvaluationRequest(
         parts,
         split or "test",
         device,

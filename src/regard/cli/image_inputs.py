@@ -45,7 +45,7 @@ class Skipped:
             raise typer.Exit(2)
 
 
-def read_asked(
+def read_inputs(
     config: Config,
     images: Sequence[Path] | None = None,
     scenes: Sequence[int] | None = None,
@@ -101,7 +101,7 @@ def read_shown(config: Config, image: Path, features: Path | None = None) -> "tu
             )
         every = -(-min(shown.shape[:2]) // _SHOWN)  # the whole of it, for that is what features are made of
         return stored.regions(index)[None], shown[::every, ::every]
-    _, pictures = read_asked(config, [image])
+    _, pictures = read_inputs(config, [image])
     return pictures, read_image(image, min(*read_image(image).shape[:2], _SHOWN))
 
 

@@ -10,8 +10,7 @@ from typing import IO, NamedTuple
 
 from regard.data.corpus import Corpus, Files
 from regard.data.corpus_checks import Checked, Options, check
-from regard.data.pair import Pair
-from regard.data.pair_formats import record, row
+from regard.data.pair import Pair, record, row
 from regard.data.raw_lines import BLANK, Entry
 from regard.errors import ConfigError, DataError
 

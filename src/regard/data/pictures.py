@@ -64,7 +64,7 @@ Skip = Callable[[DataError], None]
 """Is told why a picture is left out."""
 
 
-class Asked(NamedTuple):
+class PictureQuestion(NamedTuple):
     """A question about a picture."""
 
     question: str
@@ -137,7 +137,7 @@ class Pictures(ABC):
         """Return what people are to know a picture by."""
         return f"picture {index}"
 
-    def questions(self, index: int) -> tuple[Asked, ...]:
+    def questions(self, index: int) -> tuple[PictureQuestion, ...]:
         """Return what is asked about a picture."""
         raise self.lacks("questions")
 
@@ -239,10 +239,10 @@ class ScenePictures(Pictures):
         """Say all that can be said of a scene."""
         return tuple(caption.text for caption in self.scene(index).captions)
 
-    def questions(self, index: int) -> tuple[Asked, ...]:
+    def questions(self, index: int) -> tuple[PictureQuestion, ...]:
         """Ask about a scene; the words have no question mark."""
         return tuple(
-            Asked(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
+            PictureQuestion(" ".join(one.words), one.answer, one.kind, one.held_out, one.things, one.named)
             for one in self.scene(index).questions
         )
 
@@ -267,7 +267,7 @@ def _told(part: str, made: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
     elif part == "questions":
         for some in json.loads(made[part].tobytes()):
             yield tuple(
-                Asked(text, answer, kind, new, tuple(things), tuple(map(tuple, named)))
+                PictureQuestion(text, answer, kind, new, tuple(things), tuple(map(tuple, named)))
                 for text, answer, kind, new, things, named in some
             )
     else:

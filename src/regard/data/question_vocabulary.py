@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
-from regard.data.pictures import Asked, Pictures, Things
+from regard.data.pictures import PictureQuestion, Pictures, Things
 from regard.data.scenes import on_grid
 from regard.errors import DataError, ModelError, did_you_mean
 from regard.vision.questions.question_words import MARKS, QuestionWords
@@ -19,7 +19,7 @@ FILE: Final = "questions.json"
 
 
 @dataclass(frozen=True)
-class AskedWords:
+class QuestionVocabulary:
     """The words of questions, the answers in the order of a model's outputs, and kinds of questions to score by."""
 
     words: QuestionWords
@@ -27,7 +27,9 @@ class AskedWords:
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, train: Sequence[Sequence[Asked]], valid: Sequence[Sequence[Asked]] = ()) -> "AskedWords":
+    def of(
+        cls, train: Sequence[Sequence[PictureQuestion]], valid: Sequence[Sequence[PictureQuestion]] = ()
+    ) -> "QuestionVocabulary":
         """Take the words of a training corpus, by the alphabet, and answers and kinds of validation too.
 
         So what training has no answer of is answered wrongly, and can be scored.
@@ -55,7 +57,7 @@ class AskedWords:
         write_atomically(folder / FILE, json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
     @classmethod
-    def load(cls, folder: Path) -> "AskedWords":
+    def load(cls, folder: Path) -> "QuestionVocabulary":
         """Read what `save` wrote."""
         path = folder / FILE
         try:
@@ -70,12 +72,12 @@ class AskedWords:
             raise ModelError(f"{path} is damaged. Copy the model folder again, or train anew.") from None
 
 
-def questions_of(pictures: Pictures) -> list[tuple[Asked, ...]]:
+def questions_of(pictures: Pictures) -> list[tuple[PictureQuestion, ...]]:
     """Return all that is asked about the pictures of a source."""
     return [*pictures.every("questions")]
 
 
-def gold_cells(things: Things, asked: Sequence[Asked], grid: tuple[int, int]) -> NDArray[np.bool_]:
+def gold_cells(things: Things, asked: Sequence[PictureQuestion], grid: tuple[int, int]) -> NDArray[np.bool_]:
     """Return for each question in which cells of a square grid something lies that decides its answer: rows of cells.
 
     A row of False is that of a question which nothing decides, such as whether there is what is not there.
@@ -99,7 +101,7 @@ def covered_in_each(pictures: Pictures, grid: tuple[int, int]) -> NDArray[np.boo
     return covered
 
 
-def named_things(asked: Sequence[Asked], tokens: int, things: int) -> NDArray[np.bool_]:
+def named_things(asked: Sequence[PictureQuestion], tokens: int, things: int) -> NDArray[np.bool_]:
     """Return for each question, each of so many tokens and each of so many things whether that is named by this.
 
     The first token is the mark, which names nothing.

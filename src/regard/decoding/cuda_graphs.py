@@ -20,7 +20,7 @@ from regard.config import DecodingConfig
 from regard.decoding.hypothesis import End, History, Hypothesis
 from regard.decoding.search_loop import no_translation, not_finite
 from regard.decoding.search_methods import Request
-from regard.decoding.static_search import Asked, Frame, Shape, each, send
+from regard.decoding.static_search import Frame, SearchSettings, Shape, each, send
 from regard.decoding.token_limits import NEVER, Rules, limit
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Int, Tensor
@@ -104,7 +104,7 @@ class Graphs:
         if weights != self._weights:
             self._frames.clear()
             self._weights = weights
-        asked = Asked(
+        asked = SearchSettings(
             options.beam,
             request.n_best,
             request.bos,
@@ -174,7 +174,7 @@ class _Search:
     def found(self, meanwhile: Iterator[None]) -> list[list[Hypothesis]]:
         """Step until every sentence is done."""
         self.frame.begin(self.encoded, self.limits)
-        told: deque[_Told] = deque()
+        told: deque[_HostCopy] = deque()
         for length in range(1, self.longest + 1):
             if length > self.frame.shape.steps:
                 larger = self._frame(self.frame.shape.sentences, length)
@@ -182,10 +182,10 @@ class _Search:
             self.frame.advance()
             if length % EVERY:
                 continue
-            told.append(_Told(self.frame.board.going))
+            told.append(_HostCopy(self.frame.board.going))
             if len(told) <= BEHIND:
                 continue
-            going = [place for place, goes in enumerate(told.popleft().heard(meanwhile)[: len(self.numbers)]) if goes]
+            going = [place for place, goes in enumerate(told.popleft().wait(meanwhile)[: len(self.numbers)]) if goes]
             if not going:
                 break
             fewer = max(self.graphs.smallest, room_for(len(going)))
@@ -235,7 +235,7 @@ class _Search:
             ]
 
 
-class _Told:
+class _HostCopy:
     """Which sentences go on, on its way to the host."""
 
     def __init__(self, going: Bool[Tensor, " B"]) -> None:
@@ -248,7 +248,7 @@ class _Told:
         else:
             self._going = going.clone()
 
-    def heard(self, meanwhile: Iterator[None]) -> list[bool]:
+    def wait(self, meanwhile: Iterator[None]) -> list[bool]:
         """Wait for it."""
         while self._event is not None and not self._event.query():
             if next(meanwhile, self) is self:  # nothing left to do

@@ -18,7 +18,7 @@ from regard.decoding.search_loop import no_translation, not_finite
 from regard.decoding.search_methods import Request
 from regard.decoding.token_limits import Rules
 from regard.models.seq2seq import Seq2Seq
-from regard.native.decoder import LONGEST, Asked, Engine, Found, Options, UnknownError
+from regard.native.decoder import LONGEST, Engine, Found, Options, SearchRequest, UnknownError
 from regard.native.encoder import Reading
 from regard.native.library import library
 
@@ -110,7 +110,7 @@ def search_natively(
     rules = [Rules.make(start.mask, options, own) for start, own in zip(starts, requests, strict=True)]
     for own in rules:
         own.not_banned(engine.words)
-    asked = Asked(
+    asked = SearchRequest(
         Options(
             beam=options.beam,
             n_best=request.n_best,

@@ -148,7 +148,7 @@ def _choose(
 
 
 class Choosing(NamedTuple):
-    """What a search has: `frames.Board` and `frames.Record`, and what changes with the step."""
+    """What a search has: `static_search.SearchState` and `static_search.Record`, and what changes with the step."""
 
     penalties: Float[Tensor, " L"]
     length: Int[Tensor, " 1"]

@@ -16,7 +16,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 from regard.step_loop import runs_kernels
 
 
-class Asked(NamedTuple):
+class SearchSettings(NamedTuple):
     """What does not change while a frame lives."""
 
     beam: int
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
     steps: int
 
 
-class Board(NamedTuple):
+class SearchState(NamedTuple):
     """What is known of the B sentences of a frame and of their N hypotheses each, K of which are to be found."""
 
     limits: Int[Tensor, " B"]
@@ -73,7 +73,9 @@ class Record(NamedTuple):
 class Frame:
     """Room for the search of some sentences: tensors that stay where they are, and the step that changes them."""
 
-    def __init__(self, decoder: Decoder[Any], like: Encoded, asked: Asked, shape: Shape, allowed: Tensor) -> None:
+    def __init__(
+        self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: Shape, allowed: Tensor
+    ) -> None:
         """`like` has sources of the same widths as those that will be searched."""
         self.decoder, self.asked, self.shape = decoder, asked, shape
         count, (size, most) = shape.sentences, (asked.beam, asked.n_best)
@@ -92,7 +94,7 @@ class Frame:
         """The first token whose logits were no numbers; 0 where all are."""
         whole = torch.zeros(count, size, dtype=torch.long, device=device)
         kept = torch.zeros(count, most, dtype=torch.long, device=device)
-        self.board = Board(
+        self.board = SearchState(
             kept[:, 0].clone(), new, new > 0, whole + NEVER, kept + NEVER, kept, kept.clone(), kept[:, 0].clone(),
             whole + NEVER, whole,
         )  # fmt: skip

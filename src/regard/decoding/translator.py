@@ -30,12 +30,12 @@ from regard.decoding.native_search import Engines, in_threads, search_natively
 from regard.decoding.posterior_attention import explain
 from regard.decoding.sampling import key
 from regard.decoding.search import Request, check_options, search_for
-from regard.decoding.terminology.required_terms import Glossary, Held, Survivors
+from regard.decoding.terminology.required_terms import Glossary, Held, RequiredTerms
 from regard.decoding.token_limits import limit
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
 from regard.decoding.vocabulary_shortlist import MANY, SHORTLIST, Shortlist
 from regard.errors import ConfigError, DataError, ModelError
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.native.decoder import Engine
@@ -150,7 +150,7 @@ class Translator:
         options = options if beam is None else replace(options, beam=beam)
         options = options if keep is None else replace(options, keep=keep)
         check_options(options, n_best, candidates)
-        survivors = self._survivors(options, glossary)
+        required = self._required_terms(options, glossary)
         texts = self.tokenizers.tag(self._trimmed(texts), to)
         sources, starts = self._encode_texts(texts, prefix)
         found = {row: nothing() for row, text in enumerate(texts) if self.model.reads and not text.strip()}
@@ -158,7 +158,7 @@ class Translator:
         replacing = options.replace_unknown and self._replaces
         look = look or posterior or replacing
         plain = [without_tag(text) for text in texts] if self.tokenizers.tags else texts
-        every = {} if survivors is None else {row: survivors.of(plain[row]) for row in rows}
+        every = {} if required is None else {row: required.of(plain[row]) for row in rows}
         held = {row: one for row, one in every.items() if one is not None}
         words = self._words(options.shortlist, sources, starts, held) if options.shortlist else None
 
@@ -191,7 +191,7 @@ class Translator:
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
             for row, best in zip([row for batch in group for row in batch], hypotheses, strict=True):
                 best = self._explained(sources[row], best, options) if posterior else best
-                writes = None if survivors is None or row not in held else partial(survivors.write, held[row])
+                writes = None if required is None or row not in held else partial(required.write, held[row])
                 found[row] = self._translation(texts[row], sources[row], best, replacing, look, posterior, writes)
                 yield
 
@@ -209,7 +209,7 @@ class Translator:
         free = [(engine, group) for group in work([row for row in rows if row not in held], engine is not None)]
         for engine, group in [*free, *((None, group) for group in work(list(held), natively=False))]:
             requests = [ask(batch) for batch in group]
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 if engine is None:
                     read_lengths = [len(sources[row]) for row in group[0]]
                     hypotheses = self._search(
@@ -258,7 +258,7 @@ class Translator:
             for source, start, own in zip(sources, starts, forced, strict=True)
         ]
 
-    def _survivors(self, options: DecodingConfig, glossary: Glossary | None) -> Survivors | None:
+    def _required_terms(self, options: DecodingConfig, glossary: Glossary | None) -> RequiredTerms | None:
         """Return what tells which terms must survive; None where none must."""
         if not options.keep and not glossary:
             return None
@@ -270,7 +270,7 @@ class Translator:
                 "depends on the token before it: train with --set tokenizer.kind=bpe or characters, or leave out keep "
                 "and glossary."
             )
-        return Survivors(self.tokenizers.target, options.keep, glossary)
+        return RequiredTerms(self.tokenizers.target, options.keep, glossary)
 
     def stream(
         self,
@@ -422,7 +422,7 @@ class Translator:
         decoder = self.decoder(options or self.options)
         lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         for rows in batches(lengths, BATCH if batch_size is None else batch_size):
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 source, mask = (part.to(self.device) for part in pad_sources([sources[row] for row in rows]))
                 found = run(decoder, self.model.encode(source, mask), [targets[row] for row in rows])
             for row, (own, looks) in zip(rows, found, strict=True):

@@ -51,11 +51,11 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2
 
 def build_empty(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """Make the same model, but draw no weights, which takes most of the time: others are to be read into it."""
-    with NothingDrawn():
+    with SkipInitialisation():
         return assemble(config, source_size, target_size)
 
 
-class NothingDrawn(TorchFunctionMode):
+class SkipInitialisation(TorchFunctionMode):
     """Leaves memory that was to be filled at random as it is."""
 
     drawing: ClassVar = {

@@ -8,7 +8,7 @@ from torch import nn
 
 
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
+def inference_mode(model: nn.Module) -> Iterator[None]:
     """Switch off dropout and gradients for a while: a model in training can be used too, and goes on as it was."""
     training = model.training
     model.eval()

@@ -17,7 +17,7 @@ from regard.native.library import library
 from regard.native.weight_layout import DecoderPlan, UnknownError
 from regard.shapes import Tensor
 
-__all__ = ["Asked", "Engine", "Found", "UnknownError"]
+__all__ = ["Engine", "Found", "SearchRequest", "UnknownError"]
 
 LONGEST = 512
 """Positions that are written down in advance; more where more are needed."""
@@ -35,7 +35,7 @@ class Options(ctypes.Structure):
     ]
 
 
-class Asked(NamedTuple):
+class SearchRequest(NamedTuple):
     """What is to be found, for all sentences."""
 
     options: Options
@@ -84,7 +84,7 @@ class Engine:
         self.handle = plan.make(self.calls.regard_model, precision)
         weakref.finalize(self, self.calls.regard_forget_model, self.handle)
 
-    def search(self, starts: Sequence[Any], asked: Asked) -> Found:
+    def search(self, starts: Sequence[Any], asked: SearchRequest) -> Found:
         """Search for all sentences of several batches, given what the decoder's `start` yielded for each."""
         parts, tasks, kept = _lay_out(starts)
         count = len(tasks)

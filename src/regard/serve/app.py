@@ -11,7 +11,7 @@ from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 
 import regard
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
 from regard.serve.request_limits import BodyLimit, Limits
@@ -59,12 +59,12 @@ def make_app(
 ) -> FastAPI:
     """Make a server of models; up to `batch` texts or pictures that come within `wait` seconds are one batch."""
     limits = limits or Limits()
-    desk = Desk(batch, wait, limits.waiting)
+    queue = BatchingQueue(batch, wait, limits.waiting)
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.close()
+        queue.close()
 
     app: FastAPI = FastAPIOffline(
         title="regard",
@@ -89,7 +89,7 @@ def make_app(
 
     uploads = Uploads(limits)
     for entry in TASKS:
-        router = open_task(entry).routes(models, desk, limits, uploads)
+        router = open_task(entry).routes(models, queue, limits, uploads)
         if router is not None:
             app.include_router(router)
     _add_page(app)

@@ -30,7 +30,7 @@ class _Job:
     came: float = field(default_factory=time.monotonic)
 
 
-class Desk:
+class BatchingQueue:
     """Takes jobs as they come; those with the same key are done at once, up to so many things.
 
     While one batch is worked on, the next one gathers by itself. Where the last batch was of several jobs, more are
@@ -42,7 +42,7 @@ class Desk:
         self._waiting: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._open, self._together = True, False
-        self._thread = threading.Thread(target=self._serve, name="regard-desk", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="regard-batching", daemon=True)
         self._thread.start()
 
     def ask(self, key: Hashable, things: Sequence[Any], work: Work) -> "Future[list[Any]]":
@@ -67,7 +67,7 @@ class Desk:
             _do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
     def _gather(self) -> list[_Job]:
-        """Wait for the next batch; there is none when the desk has closed and nothing is left."""
+        """Wait for the next batch; there is none when the queue has closed and nothing is left."""
         with self._changed:
             while self._open and not self._waiting:
                 self._changed.wait()

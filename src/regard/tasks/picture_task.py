@@ -12,7 +12,7 @@ from regard.data.builtin_corpora import corpora
 from regard.data.pictures import Pictures, are_pictures, needed_by, open_pictures
 from regard.errors import ConfigError, DataError, ModelError
 from regard.evaluation.report import Report
-from regard.task import Scoring, Task, open_model
+from regard.task import EvaluationRequest, Task, open_model
 
 REGIONS = "regions"
 
@@ -69,13 +69,13 @@ class PictureTask(Task):
         size, plain = max(config.model.image.size, 1), config.data.plain_captions
         return open_pictures(parts, split, pixels=size, plain=plain, needed=needed_by(config.model))
 
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
         """Score what is made of pictures."""
         reader = self.load(folder, asked.device)
         return self.score(reader, self.open_pictures(asked.parts, asked.split, reader.config), asked)
 
     @abstractmethod
-    def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
+    def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
         """Score what a reader makes of pictures."""
 
     def open_test(self, test: Any, config: Config) -> Pictures:

@@ -16,7 +16,7 @@ import torch
 
 from regard.models.protocol import Encoded
 from regard.shapes import Float, Tensor
-from regard.task import Made, Objective
+from regard.task import BatchLoss, Objective
 
 MOST = 128
 """Graphs that are kept; batches of further shapes are run as they come."""
@@ -30,14 +30,14 @@ class Steps:
     def __init__(self, objective: Objective, autocast: Autocast, device: torch.device) -> None:
         self._objective, self._autocast, self._device = objective, autocast, device
 
-    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
         """Add the gradient of a batch, as one of so many tokens of a step; of infinitely many, it is nothing."""
         with self._autocast():
             made = self._objective(batch.to(self._device), ratio)
         (made.total / tokens).backward()  # type: ignore[no-untyped-call]
         return made._replace(total=made.loss)  # lets go of autograd's graph
 
-    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[Made]:
+    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[BatchLoss]:
         """Leave the gradient of all batches of a step."""
         return [self(batch, count, ratio) for batch, count in zip(batches, tokens, strict=True)]
 
@@ -60,7 +60,7 @@ class RecordedSteps(Steps):
         self._records = True
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         if ratio < 1 or not self._records:
             return super().__call__(batch, tokens, ratio)
@@ -152,7 +152,7 @@ class _Recorded:
         }
         return encoded._replace(**made)
 
-    def learn(self, batch: Any, tokens: int | float) -> Made:
+    def learn(self, batch: Any, tokens: int | float) -> BatchLoss:
         """Add the gradient of a batch, as one of so many tokens of a step."""
         for place, part in zip(self._batch.tensors(), batch.tensors(), strict=True):
             place.copy_(part, non_blocking=True)
@@ -163,7 +163,7 @@ class _Recorded:
             torch.autograd.backward([part for part, _ in read], [leaf.grad for _, leaf in read])
         loss, *beside = self._told.numbers.clone().unbind()
         reached = None if self._told.reached is None else self._told.reached.clone()
-        return Made(loss, loss, dict(zip(self._told.names, beside, strict=True)), reached)
+        return BatchLoss(loss, loss, dict(zip(self._told.names, beside, strict=True)), reached)
 
     def _read(self, batch: Any) -> list[tuple[Tensor, Tensor]]:
         """Let the encoder read; return what it learns by, and where that is told."""

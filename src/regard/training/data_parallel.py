@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.distributed import World
 from regard.shapes import Tensor
-from regard.task import Made, Objective
+from regard.task import BatchLoss, Objective
 from regard.training.cuda_graphs import Autocast, Steps
 
 _SYNC_BUFFERS = (
@@ -35,7 +35,7 @@ class Loss(nn.Module):
         self.model = model
         self._objective = objective
 
-    def forward(self, batch: Any, ratio: float) -> Made:
+    def forward(self, batch: Any, ratio: float) -> BatchLoss:
         """Return the loss of a batch."""
         return self._objective(batch, ratio)
 
@@ -62,14 +62,14 @@ class ParallelSteps(Steps):
         self(first, 1)
         model.zero_grad(set_to_none=True)
 
-    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
         """Add the gradient of this process's part of a batch, as one of so many tokens of the whole step."""
         with self._autocast():
-            made: Made = self.parallel(batch.to(self._device), ratio)
+            made: BatchLoss = self.parallel(batch.to(self._device), ratio)
         (made.total / (tokens / self._size)).backward()  # type: ignore[no-untyped-call]
         return made._replace(total=made.loss)  # lets go of autograd's graph
 
-    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[Made]:
+    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[BatchLoss]:
         """Leave the gradient of all batches of a step, reduced with the last."""
         made = []
         for number, (batch, count) in enumerate(zip(batches, tokens, strict=True), start=1):
@@ -88,7 +88,7 @@ class ReducedSteps(Steps):
         self._steps, self._world = steps, world
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
-    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[Made]:
+    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[BatchLoss]:
         """Leave the gradient of all batches of a step, and reduce it."""
         made = self._steps.all_of(batches, tokens, ratio)
         for some in self._buckets():

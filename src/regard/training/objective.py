@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 from regard.models.protocol import Encoded, Taught
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
-from regard.task import Made
+from regard.task import BatchLoss
 from regard.training.auxiliary_losses import (
     check_looks,
     coverage_loss,
@@ -38,7 +38,7 @@ class SequenceObjective:
         """Whether the model's encoder asks the host for the lengths of sources."""
         return self._model.encoder.asks_lengths
 
-    def __call__(self, batch: Batch, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Batch, ratio: float = 1.0) -> BatchLoss:
         """Run the model over a batch; `ratio` is how often it reads the right words."""
         return self.write(batch, self.read(batch), ratio)
 
@@ -49,7 +49,7 @@ class SequenceObjective:
     def _passes(self, batch: Batch) -> Batch:
         return twice(batch) if self._settings.r_drop > 0 else batch
 
-    def write(self, batch: Batch, encoded: Encoded, ratio: float = 1.0) -> Made:
+    def write(self, batch: Batch, encoded: Encoded, ratio: float = 1.0) -> BatchLoss:
         """Let the model write the targets of a batch, whose sources it has read."""
         model, batch = self._model, self._passes(batch)
         read = batch.tokens_in if ratio >= 1 else mixed_tokens(model, encoded, batch.tokens_in, ratio)
@@ -65,7 +65,7 @@ class SequenceObjective:
             both = (taught.copied.generated, taught.copied.of(batch.tokens_out))
             copied = batch.at_tokens(torch.stack(both, dim=-1))
         loss = output_loss(model.decoder.output, features, right, wanted, copied)
-        made = self._beside(Made(loss.total, loss.smoothed, {}, None), taught, encoded, batch)
+        made = self._beside(BatchLoss(loss.total, loss.smoothed, {}, None), taught, encoded, batch)
         if taught.extras.log_prob is not None:
             made = self._rewarded(made, taught, loss.nll, batch)
         return made._replace(beside={**made.beside, "disagreement": loss.apart}) if wanted.r_drop > 0 else made
@@ -75,7 +75,7 @@ class SequenceObjective:
         """How much a pass over the batch counts."""
         return 0.5 if self._settings.r_drop > 0 else 1.0
 
-    def _beside(self, made: Made, taught: Taught, encoded: Encoded, batch: Batch) -> Made:
+    def _beside(self, made: BatchLoss, taught: Taught, encoded: Encoded, batch: Batch) -> BatchLoss:
         settings, total, beside = self._settings, made.total, dict(made.beside)
         if settings.coverage_loss > 0:
             if taught.extras.overlap is None:
@@ -106,7 +106,7 @@ class SequenceObjective:
         links = one_step_later(batch.links, batch.target_mask) if later else batch.links
         return guided_loss(weights, links, layer, head)
 
-    def _rewarded(self, made: Made, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> Made:
+    def _rewarded(self, made: BatchLoss, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> BatchLoss:
         assert taught.extras.log_prob is not None
         mask, settings = batch.target_mask, self._settings
         right = torch.zeros(mask.shape, device=mask.device)
@@ -121,7 +121,7 @@ class SequenceObjective:
             taught.extras.log_prob, taught.extras.entropy, right, mask, baseline, (settings.reinforce, settings.entropy)
         )
         beside = {**made.beside, "attention_entropy": self._share * reward.entropy}
-        return Made(made.total + self._share * reward.total, made.loss, beside, reward.reached)
+        return BatchLoss(made.total + self._share * reward.total, made.loss, beside, reward.reached)
 
     @torch.no_grad()
     def settle(self, reached: list[Tensor]) -> None:

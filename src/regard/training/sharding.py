@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.models.transformer_layer import DecoderLayer, EncoderLayer
 from regard.shapes import Tensor
-from regard.task import Made, Objective
+from regard.task import BatchLoss, Objective
 from regard.training.cuda_graphs import Autocast, Steps
 from regard.training.data_parallel import Loss
 
@@ -72,14 +72,14 @@ class ShardedSteps(Steps):
         super().__init__(objective, autocast, device)
         self._loss, self._size = sharded.loss, size
 
-    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: Any, tokens: int | float, ratio: float = 1.0) -> BatchLoss:
         """Add the gradient of this process's part of a batch, as one of so many tokens of the whole step."""
         with self._autocast():
-            made: Made = self._loss(batch.to(self._device), ratio)
+            made: BatchLoss = self._loss(batch.to(self._device), ratio)
         (made.total / (tokens / self._size)).backward()  # type: ignore[no-untyped-call]
         return made._replace(total=made.loss)
 
-    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[Made]:
+    def all_of(self, batches: Sequence[Any], tokens: Sequence[int | float], ratio: float = 1.0) -> list[BatchLoss]:
         """Leave the gradient of all batches of a step, reduced with the last."""
         made = []
         for number, (batch, count) in enumerate(zip(batches, tokens, strict=True), start=1):

@@ -8,7 +8,7 @@ from regard.layers.dropout import Dropout
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Bool, Int, Tensor
-from regard.vision.encoder import ImageEncoder, Pictured
+from regard.vision.encoder import EncodedImage, ImageEncoder
 from regard.vision.pixels import from_pixels
 
 
@@ -35,7 +35,7 @@ class Captioner(Seq2Seq):
         encoded: Encoded = self.encoder(*_read(source, mask))
         return encoded
 
-    def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> Pictured:
+    def see(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None, look: bool = True) -> EncodedImage:
         """Read, and tell how the cells lie that the decoder's weights are of."""
         return self.encoder.see(*_read(source, mask), look)
 

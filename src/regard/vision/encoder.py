@@ -27,7 +27,7 @@ POOLINGS = ("mean", "class")
 NONE = "none"
 
 
-class Pictured(NamedTuple):
+class EncodedImage(NamedTuple):
     """What an image encoder yields, with all that is needed to lay it over the image."""
 
     encoded: Encoded
@@ -78,18 +78,18 @@ class ImageEncoder(Encoder):
 
     def see(
         self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None = None, look: bool = True
-    ) -> Pictured:
+    ) -> EncodedImage:
         """Read, and tell how the cells lie and what was attended to on the way.
 
         A block's is by its name (`stem.stages.2.2`), a layer's B×T×H×S by `layers.0` and so on; with a class token,
         that is the first of the T and of the S.
         """
         if not look:
-            return Pictured(*self._read(source, mask), {})
+            return EncodedImage(*self._read(source, mask), {})
         with watched_blocks(self) as looks, watched(self.layers) as layers:
             encoded, grid = self._read(source, mask)
         own = {f"layers.{name.partition('.')[0]}": found[-1] for name, found in layers.items()}
-        return Pictured(encoded, grid, {**looks, **own})
+        return EncodedImage(encoded, grid, {**looks, **own})
 
     def _read(self, source: Float[Tensor, "B ..."], mask: Bool[Tensor, "B S"] | None) -> tuple[Encoded, Grid]:
         states, real, grid = self.stem(source, mask)

@@ -7,7 +7,7 @@ from typing import Final
 
 from regard.data.scenes.heldout import FREE, KINDS, RESERVED
 from regard.data.scenes.objects import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Kind, Thing
-from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.relations import AXES, OPPOSITE
 
 ORDER: Final = ("inside", "above", "below", "left", "right")
@@ -25,19 +25,21 @@ _ROOM: Final = {"circle": 0.9, "square": 0.72, "diamond": 0.61, "ring": 0.5}
 _KINDS, _FREE, _RESERVED = frozenset(KINDS), frozenset(FREE), frozenset(RESERVED)
 
 
-def lay_out(chance: Chance, held_out: bool) -> tuple[str, tuple[Thing, ...]]:
+def lay_out(chance: PortableRandom, held_out: bool) -> tuple[str, tuple[Thing, ...]]:
     """Draw the things of a scene and name how they are laid out: `alone`, `around` or `crowd`.
 
     Where combinations are held out, at least one thing is of a reserved kind; elsewhere none is.
     """
     layout = chance.weighted((("alone", 0.08), ("around", 0.44), ("crowd", 0.48)))
-    make: Callable[[Chance, bool], list[Thing] | None] = {"alone": _alone, "around": _around, "crowd": _crowd}[layout]
+    make: Callable[[PortableRandom, bool], list[Thing] | None] = {"alone": _alone, "around": _around, "crowd": _crowd}[
+        layout
+    ]
     while (things := make(chance, held_out)) is None:
         pass
     return layout, tuple(_finish(chance, thing) for thing in things)
 
 
-def _finish(chance: Chance, thing: Thing) -> Thing:
+def _finish(chance: PortableRandom, thing: Thing) -> Thing:
     """Draw what nobody speaks of."""
     phase = chance.random(), chance.random()
     hue = tuple(int(chance.between(-14, 15)) for _ in range(3))
@@ -50,7 +52,7 @@ def _finish(chance: Chance, thing: Thing) -> Thing:
     )
 
 
-def _alone(chance: Chance, held_out: bool) -> list[Thing]:
+def _alone(chance: PortableRandom, held_out: bool) -> list[Thing]:
     size = chance.pick(SIZES)
     radius = chance.between(*(_SMALL if size == "small" else _LARGE))
     kind = chance.pick(RESERVED if held_out else FREE)
@@ -61,7 +63,7 @@ def _alone(chance: Chance, held_out: bool) -> list[Thing]:
 # ------------------------------------------------------------------------------------------- around a large thing
 
 
-def _around(chance: Chance, held_out: bool) -> list[Thing] | None:
+def _around(chance: PortableRandom, held_out: bool) -> list[Thing] | None:
     """Put a large thing somewhere, and one to three small ones inside it, above, below, to its left or right."""
     places = _places(chance)
     kinds = _different_kinds(chance, len(places) + 1, held_out, "inside" in places)
@@ -86,7 +88,7 @@ def _around(chance: Chance, held_out: bool) -> list[Thing] | None:
     return things if _apart(things) else None
 
 
-def _places(chance: Chance) -> list[str]:
+def _places(chance: PortableRandom) -> list[str]:
     count = chance.weighted(((1, 0.45), (2, 0.35), (3, 0.2)))
     drawn: list[str] = ["inside"] if chance.happens(0.4) else []
     for place in chance.shuffled(ORDER[1:]):
@@ -96,12 +98,12 @@ def _places(chance: Chance) -> list[str]:
     return sorted(drawn, key=ORDER.index)
 
 
-def _inside(chance: Chance, outer: Thing, radius: float) -> tuple[float, float]:
+def _inside(chance: PortableRandom, outer: Thing, radius: float) -> tuple[float, float]:
     play = (_ROOM[outer.shape] * outer.radius - radius - _GAP / 2) * 0.7
     return outer.x + chance.between(-play, play), outer.y + chance.between(-play, play)
 
 
-def _beside(chance: Chance, large: Thing, radius: float, place: str) -> tuple[float, float]:
+def _beside(chance: PortableRandom, large: Thing, radius: float, place: str) -> tuple[float, float]:
     """Draw a place in one direction, clearly so: the offset to the side is far less than the distance."""
     across, down = AXES[place]
     room = (large.x if across < 0 else 1 - large.x) if across else (large.y if down < 0 else 1 - large.y)
@@ -113,7 +115,7 @@ def _beside(chance: Chance, large: Thing, radius: float, place: str) -> tuple[fl
     return min(max(x, low), high), min(max(y, low), high)
 
 
-def _different_kinds(chance: Chance, count: int, held_out: bool, contains: bool) -> list[Kind] | None:
+def _different_kinds(chance: PortableRandom, count: int, held_out: bool, contains: bool) -> list[Kind] | None:
     """Draw kinds that differ in colour or shape; the first may have to contain the second, of another colour."""
     from_all = KINDS if held_out else FREE
     kinds = [chance.pick(from_all) for _ in range(count)]
@@ -128,7 +130,7 @@ def _different_kinds(chance: Chance, count: int, held_out: bool, contains: bool)
 # ------------------------------------------------------------------------------------------------------- a crowd
 
 
-def _crowd(chance: Chance, held_out: bool) -> list[Thing] | None:
+def _crowd(chance: PortableRandom, held_out: bool) -> list[Thing] | None:
     """Put two to five things side by side, high and low, so that their order from left to right is clear."""
     count = chance.weighted(((2, 0.2), (3, 0.26), (4, 0.28), (5, 0.26)))
     sizes = ["small"] * count
@@ -150,7 +152,7 @@ def _crowd(chance: Chance, held_out: bool) -> list[Thing] | None:
     return things if ordered else None
 
 
-def _high_or_low(chance: Chance, others: Sequence[Thing], thing: Thing) -> Thing | None:
+def _high_or_low(chance: PortableRandom, others: Sequence[Thing], thing: Thing) -> Thing | None:
     for _ in range(8):
         placed = replace(thing, y=chance.between(thing.radius + _EDGE, 1 - thing.radius - _EDGE))
         if _apart([*others, placed]):
@@ -158,7 +160,7 @@ def _high_or_low(chance: Chance, others: Sequence[Thing], thing: Thing) -> Thing
     return None
 
 
-def _like_kinds(chance: Chance, count: int, held_out: bool) -> list[Kind]:
+def _like_kinds(chance: PortableRandom, count: int, held_out: bool) -> list[Kind]:
     """Draw kinds of which several often share a shape, a colour, a texture, or all of it, so that there is to count."""
     shared = {"shape": 0.0, "colour": 0.0, "texture": 0.0}
     for name in shared:

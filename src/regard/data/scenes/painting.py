@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.scenes.objects import Thing
-from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.portable_random import PortableRandom
 
 Points = NDArray[Any]
 """One number (float32) for each sampled point: its offset from the middle of a thing, in radii."""
@@ -54,7 +54,7 @@ def on_grid(masks: NDArray[np.bool_], side: int) -> NDArray[np.float32]:
     return covered
 
 
-def paint(things: Sequence[Thing], size: int, chance: Chance) -> Painting:
+def paint(things: Sequence[Thing], size: int, chance: PortableRandom) -> Painting:
     """Paint things on a ground that is drawn by chance, as is a little noise; what is inside another goes over it."""
     canvas = _ground(size, chance)
     covers = np.zeros((len(things), size, size), np.float32)
@@ -72,7 +72,7 @@ def paint(things: Sequence[Thing], size: int, chance: Chance) -> Painting:
     return Painting(image, masks, _boxes(masks))
 
 
-def _ground(size: int, chance: Chance) -> Points:
+def _ground(size: int, chance: PortableRandom) -> Points:
     """Draw a light grey, a little tinted, a little darker towards one side."""
     light = chance.between(176, 232)
     tint = np.array([chance.between(-10, 10) for _ in range(3)], np.float32)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 _AT_ONCE: Final = 64
 
 
-class Chance:
+class PortableRandom:
     """A stream of choices that is a pure function of its key."""
 
     def __init__(self, *key: int) -> None:

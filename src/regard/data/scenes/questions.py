@@ -25,7 +25,7 @@ from regard.data.scenes.objects import (
     article_for,
     described,
 )
-from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.relations import AXES, RELATIONS, holds
 
 QUESTION_KINDS: Final = ("existence", "count", "colour", "shape", "comparison", "spatial")
@@ -74,7 +74,7 @@ class Question:
         return " ".join(self.words) + "?"
 
 
-def questions_about(things: Sequence[Thing], held_out: bool, chance: Chance) -> tuple[Question, ...]:
+def questions_about(things: Sequence[Thing], held_out: bool, chance: PortableRandom) -> tuple[Question, ...]:
     """Draw up to two questions of each kind, as far as a scene has something of it to ask."""
     asker = _Asker(things, held_out, chance)
     ask: dict[str, Callable[[], Question | None]] = {
@@ -98,7 +98,7 @@ def questions_about(things: Sequence[Thing], held_out: bool, chance: Chance) -> 
 class _Asker:
     """Draws questions about one scene. A method returns None where the scene has nothing of the kind that it drew."""
 
-    def __init__(self, things: Sequence[Thing], held_out: bool, chance: Chance) -> None:
+    def __init__(self, things: Sequence[Thing], held_out: bool, chance: PortableRandom) -> None:
         self.things = things
         self.held_out = held_out
         self.chance = chance

@@ -8,7 +8,7 @@ from regard.data.scenes.heldout import holds_reserved
 from regard.data.scenes.layout import lay_out
 from regard.data.scenes.objects import Thing
 from regard.data.scenes.painting import Painting, paint
-from regard.data.scenes.portable_random import Chance
+from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.questions import Question, questions_about
 
 _THINGS, _QUESTIONS, _PAINT = range(3)
@@ -28,7 +28,7 @@ class Scene:
     @classmethod
     def draw(cls, key: tuple[int, int, int], pixels: int, held_out: bool) -> "Scene":
         """Draw the scene of a key."""
-        return cls(key, pixels, *lay_out(Chance(*key, _THINGS), held_out))
+        return cls(key, pixels, *lay_out(PortableRandom(*key, _THINGS), held_out))
 
     @property
     def held_out(self) -> bool:
@@ -38,7 +38,7 @@ class Scene:
     @cached_property
     def painting(self) -> Painting:
         """The picture, and where each thing is in it."""
-        return paint(self.things, self.pixels, Chance(*self.key, _PAINT))
+        return paint(self.things, self.pixels, PortableRandom(*self.key, _PAINT))
 
     @cached_property
     def captions(self) -> tuple[Caption, ...]:
@@ -48,4 +48,4 @@ class Scene:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """Questions of different kinds, with their answers."""
-        return questions_about(self.things, self.held_out, Chance(*self.key, _QUESTIONS))
+        return questions_about(self.things, self.held_out, PortableRandom(*self.key, _QUESTIONS))

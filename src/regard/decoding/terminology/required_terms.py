@@ -29,7 +29,7 @@ class Held(NamedTuple):
     """What the search has to know; the same for all texts with the same terms."""
 
 
-class Survivors:
+class RequiredTerms:
     """Tells what translations must hold, and writes what the vocabulary lacks into those that were found."""
 
     def __init__(self, tokenizer: Tokenizer, keep: str = "", glossary: Glossary | None = None) -> None:

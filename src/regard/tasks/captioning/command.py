@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.image_inputs import Features, Skipped, read_asked
+from regard.cli.image_inputs import Features, Skipped, read_inputs
 from regard.cli.options import Batch, Beam, Device, Model, Search, check_at_least, search_options
 from regard.errors import DataError
 
@@ -37,14 +37,14 @@ def caption(
     check_at_least(0, scene=min(scene or [0]))
     if not images and not scene:
         raise DataError("There is nothing to describe: give image files, a folder of them, or --scene N.")
-    from regard.tasks.captioning.narrator import Narrator
+    from regard.tasks.captioning.predictor import CaptionPredictor
 
-    narrator = Narrator.load(model, device)
+    predictor = CaptionPredictor.load(model, device)
     skipped = Skipped()
-    names, pictures = read_asked(narrator.config, images, scene, split, features, skipped)
+    names, pictures = read_inputs(predictor.config, images, scene, split, features, skipped)
     alone = len(names) + skipped.count == 1
-    options = search_options(narrator.options, set_)
-    found = narrator.describe(pictures, beam=beam, n_best=n_best, options=options, batch_size=batch, look=False)
+    options = search_options(predictor.options, set_)
+    found = predictor.caption(pictures, beam=beam, n_best=n_best, options=options, batch_size=batch, look=False)
     for name, described in zip(names, found, strict=True):
         best = described.best
         if n_best > 1:

@@ -11,11 +11,11 @@ from regard.config import Config
 from regard.config_io import override
 from regard.data.pictures import open_scenes
 from regard.data.scenes import Scene
-from regard.demo.train_once import train_once
+from regard.demo import train_once
 from regard.evaluation.alignment_error_rate import Reading
 from regard.presets.vision import vision
 from regard.tasks.captioning.evaluation import evaluate_captions
-from regard.tasks.captioning.narrator import Described, Narrator
+from regard.tasks.captioning.predictor import CaptionPredictor, PictureCaption
 from regard.viz.image_trace import Box, ImageTrace
 
 PIXELS = 32
@@ -84,16 +84,16 @@ def show(folder: Path, *, long: bool, width: int, color: bool, say: Callable[[st
     """Train (or reuse what is there), score, describe a handful of scenes and draw where the model looked."""
     model = folder / ("captioner-long" if long else "captioner")
     train_once(configuration(long), model, "scenes", DOING, say)
-    narrator = Narrator.load(model)
+    predictor = CaptionPredictor.load(model)
     test = open_scenes(TEST, pixels=PIXELS)
     say(f"\nScoring {len(test)} scenes, half of them with combinations that training never saw ...\n")
-    say(str(evaluate_captions(narrator, test, beam=BEAM, reading=Reading(layer=LAYER))))
+    say(str(evaluate_captions(predictor, test, beam=BEAM, reading=Reading(layer=LAYER))))
     say("\nWhere the model looks while it writes (one picture for each word):")
-    pictures = _look(narrator, folder, width, color, say)
+    pictures = _look(predictor, folder, width, color, say)
     say(_what_next(model, pictures))
 
 
-def _look(narrator: Narrator, folder: Path, width: int, color: bool, say: Callable[[str], None]) -> list[Path]:
+def _look(predictor: CaptionPredictor, folder: Path, width: int, color: bool, say: Callable[[str], None]) -> list[Path]:
     written: list[Path] = []
     drawing = importlib.util.find_spec("matplotlib") is not None
     if not drawing:
@@ -101,7 +101,7 @@ def _look(narrator: Narrator, folder: Path, width: int, color: bool, say: Callab
     place = folder / "scenes"
     place.mkdir(parents=True, exist_ok=True)
     read, seen = open_scenes("scenes:test", pixels=PIXELS), open_scenes("scenes:test", pixels=SHOWN_PIXELS)
-    for number, found in zip(EXAMPLES, narrator.describe(read.images(EXAMPLES), beam=BEAM, candidates=5), strict=True):
+    for number, found in zip(EXAMPLES, predictor.caption(read.images(EXAMPLES), beam=BEAM, candidates=5), strict=True):
         scene = seen.scene(number)
         said = [caption.text for caption in scene.captions]
         wrong = "" if found.text in said else f"  (right would be: {said[0]})\n"
@@ -117,7 +117,7 @@ def _look(narrator: Narrator, folder: Path, width: int, color: bool, say: Callab
     return written
 
 
-def overlay(found: Described, scene: Scene) -> ImageTrace:
+def overlay(found: PictureCaption, scene: Scene) -> ImageTrace:
     """Lay attention over a scene; what the words of a right caption speak of is outlined."""
     gold = next((caption for caption in scene.captions if caption.text == found.text), None)
     words, boxes = found.best.attention.target, scene.painting.boxes

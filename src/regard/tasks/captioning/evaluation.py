@@ -12,8 +12,8 @@ from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.bleu_chrf import bleu_of_captions
 from regard.evaluation.error_rates import exact_match
 from regard.evaluation.report import Report, Score
-from regard.tasks.captioning.narrator import Narrator
 from regard.tasks.captioning.pointing_game import PARTS, ScenePointing
+from regard.tasks.captioning.predictor import CaptionPredictor
 
 CHUNK = 256
 """Pictures that are held at a time."""
@@ -21,7 +21,7 @@ ORDERS = (4, 3, 2, 1)
 
 
 def evaluate_captions(
-    narrator: Narrator,
+    predictor: CaptionPredictor,
     pictures: Pictures,
     *,
     beam: int | None = None,
@@ -38,23 +38,23 @@ def evaluate_captions(
     pictures.require("captions")
     if not len(pictures):
         raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")
-    options = options or narrator.options
+    options = options or predictor.options
     options = options if beam is None else replace(options, beam=beam)
     scenes = pictures if isinstance(pictures, ScenePictures) else None
     if reading is not None and scenes is None:
         raise ConfigError(f"Leave out --layer, --head and --shift: {pictures.name} does not tell where to look.")
-    if reading is not None and narrator.config.model.attention is None:
+    if reading is not None and predictor.config.model.attention is None:
         raise ConfigError("Leave out --layer, --head and --shift: this model has no attention to be scored.")
     texts, references, held_out = list[str](), list[tuple[str, ...]](), list[bool]()
     pointed = ScenePointing(reading)
     for start in range(0, len(pictures), CHUNK):
         rows = range(start, min(start + CHUNK, len(pictures)))
         some, said = read_pictures(pictures, rows), [pictures.captions(row) for row in rows]
-        described = narrator.describe(some, options=options, batch_size=batch_size, look=scenes is not None)
+        described = predictor.caption(some, options=options, batch_size=batch_size, look=scenes is not None)
         texts += [one.text for one in described]
         references += said
         if scenes is not None:
-            for row, own, given in zip(rows, described, narrator.align(some, said, batch_size), strict=True):
+            for row, own, given in zip(rows, described, predictor.align(some, said, batch_size), strict=True):
                 scene = scenes.scene(row)
                 held_out.append(scene.held_out)
                 pointed.add(scene, given, own)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
@@ -24,7 +24,7 @@ from regard.serve.image_uploads import (
 )
 from regard.serve.request_limits import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, Limits, check_weights
 from regard.serve.served_models import Served, find
-from regard.tasks.captioning.narrator import Described
+from regard.tasks.captioning.predictor import PictureCaption
 
 Beam = Annotated[int | None, Query(ge=1, le=MOST_BEAM, description="Hypotheses kept at each step; the model's own.")]
 
@@ -47,7 +47,7 @@ class Captioned(Caption):
     n_best: list[Caption] = Field([], description="What came after, best first.")
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Uploads) -> APIRouter:
+def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
     """Return what can be asked of captioners."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
@@ -69,19 +69,19 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
         options = {"beam": beam, "n_best": n_best, "look": attention or view}
         options["candidates"] = min(candidates, served.reader.tokenizers.target.size)
 
-        def work(pictures: list[Picture]) -> list[Described]:
-            found: list[Described] = served.reader.describe(stacked(pictures), **options)
+        def work(pictures: list[Picture]) -> list[PictureCaption]:
+            found: list[PictureCaption] = served.reader.caption(stacked(pictures), **options)
             return found
 
         key = (served.name, "caption", *sorted(options.items()))
-        (found,) = await asyncio.wrap_future(desk.ask(key, [picture], work))
+        (found,) = await asyncio.wrap_future(queue.ask(key, [picture], work))
         check_weights((each.attention for each in (found.best, *found.best.n_best)), limits)
         return await run_in_threadpool(_captioned, served.name, found, picture, attention, view)
 
     return routes
 
 
-def _captioned(name: str, found: Described, picture: Picture, attention: bool, view: bool) -> Captioned:
+def _captioned(name: str, found: PictureCaption, picture: Picture, attention: bool, view: bool) -> Captioned:
     every = [
         Caption(
             text=each.text,

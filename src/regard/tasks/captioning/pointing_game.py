@@ -16,7 +16,7 @@ from regard.data.scenes.objects import SHAPES, plural_of
 from regard.errors import ConfigError
 from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Score
-from regard.tasks.captioning.narrator import Described
+from regard.tasks.captioning.predictor import PictureCaption
 from regard.viz.trace import AttentionTrace
 
 NOUNS = frozenset((*SHAPES, *map(plural_of, SHAPES)))
@@ -74,7 +74,7 @@ class ScenePointing:
         self._given = {part: Pointing(reading) for part in ("", *PARTS)}
         self._own = Pointing(reading)
 
-    def add(self, scene: Scene, given: Sequence[Described], own: Described) -> None:
+    def add(self, scene: Scene, given: Sequence[PictureCaption], own: PictureCaption) -> None:
         """Take in a scene, all its captions as the model was made to write them, and what it wrote by itself.
 
         This counts where it is one of the captions: what else is written has no gold.

@@ -3,9 +3,9 @@
 import sys
 
 from regard.export.programs.graphs import read_export
+from regard.export.programs.greedy_decoding import Writer
 from regard.export.programs.pixels import before, read_pictures
 from regard.export.programs.tokens import Tokenizer
-from regard.export.programs.writing import Writer
 
 
 def main() -> None:

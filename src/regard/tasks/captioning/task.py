@@ -11,7 +11,7 @@ from regard.data.pictures import Pictures
 from regard.data.tokenizers import Tokenizers
 from regard.evaluation.report import Report
 from regard.models.model_folder import open_folder
-from regard.task import Say, Scoring, TrainingData
+from regard.task import EvaluationRequest, Say, TrainingData
 from regard.task_table import BY_NAME
 from regard.tasks.picture_task import PictureTask
 
@@ -64,11 +64,11 @@ class Captioning(PictureTask):
 
     def load(self, folder: Path, device: str) -> Any:
         """Open a model that is ready to be used."""
-        from regard.tasks.captioning.narrator import Narrator
+        from regard.tasks.captioning.predictor import CaptionPredictor
 
-        return Narrator.load(folder, device)
+        return CaptionPredictor.load(folder, device)
 
-    def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
+    def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
         """Score captions, and where the model looked while it wrote them."""
         from regard.cli.options import search_options
         from regard.tasks.captioning.evaluation import evaluate_captions
@@ -88,11 +88,11 @@ class Captioning(PictureTask):
 
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return `POST /api/…`."""
         from regard.tasks.captioning.http import routes
 
-        return routes(models, desk, limits, uploads)
+        return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
         """Show where the model looks in a picture."""

@@ -50,7 +50,7 @@ def check_gold(config: Config, train: Pictures) -> None:
         )
 
 
-class Described:
+class CaptionData:
     """Pictures and what is said of them, on disk; and where that lies, for looks that are guided."""
 
     def __init__(self, tokens: TokenCache, pictures: PictureCache, spoken: ArrayCache | None = None) -> None:
@@ -148,7 +148,7 @@ def _open_train(
     sources: PictureSources,
     tokenizers: Tokenizers,
     say: Say,
-) -> Described:
+) -> CaptionData:
     """Open or make what is learned from. A resumed run goes by what it has, whatever became of the files since."""
     pictures = sources.train
     if pictures is None or said is None:
@@ -173,24 +173,24 @@ def _cached(
     pictures: Pictures,
     tokenizers: Tokenizers,
     grid: Grid | None = None,
-) -> Described:
+) -> CaptionData:
     """Make the caches of pictures and of what is said of them; with a grid, of where that lies too."""
     most = config.data.max_length
     tokens = TokenCache.reuse_or_build(folder / CACHE / part, said, tokenizers, most)
     owners = said.owners(tokenizers, most, tokens.left_out)
     kept = PictureCache.reuse_or_build(folder / CACHE / f"pictures-{part}", pictures, owners)
     if grid is None:
-        return Described(tokens, kept)
+        return CaptionData(tokens, kept)
     origin = f"{tokens.fingerprint} {kept.fingerprint} {grid}"
     make = partial(_spoken, said, pictures, tokenizers, most, grid)
-    return Described(tokens, kept, ArrayCache.reuse_or_build(folder / CACHE / f"spoken-{part}", origin, make))
+    return CaptionData(tokens, kept, ArrayCache.reuse_or_build(folder / CACHE / f"spoken-{part}", origin, make))
 
 
-def _opened(config: Config, folder: Path) -> Described:
+def _opened(config: Config, folder: Path) -> CaptionData:
     """Open what a run learned from before."""
     spoken = ArrayCache.open(folder / CACHE / "spoken-train") if config.training.guided > 0 else None
     pictures = PictureCache.open(folder / CACHE / "pictures-train")
-    return Described(TokenCache.open(folder / CACHE / "train"), pictures, spoken)
+    return CaptionData(TokenCache.open(folder / CACHE / "train"), pictures, spoken)
 
 
 def _spoken(said: Captions, pictures: Pictures, tokenizers: Tokenizers, most: int, grid: Grid) -> Arrays:
@@ -208,7 +208,7 @@ class CaptionValidation:
     def __init__(
         self,
         references: list[tuple[str, ...]],
-        described: Described,
+        described: CaptionData,
         tokenizers: Tokenizers,
         decoding: DecodingConfig,
         tokens: int,

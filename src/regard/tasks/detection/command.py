@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from regard.cli.attention_output import check_files, tell_written
-from regard.cli.image_inputs import Skipped, read_asked
+from regard.cli.image_inputs import Skipped, read_inputs
 from regard.cli.options import Device, Model, check_at_least
 from regard.errors import ConfigError, DataError, DisplayError
 from regard.tasks.captioning.command import Images
@@ -59,21 +59,21 @@ def detect(
         raise DataError("There is nothing to look through: give image files, a folder of them, or --scene N.")
     from regard.data.image_files import read_image
     from regard.data.region_features import counted
-    from regard.tasks.detection.finder import Finder
+    from regard.tasks.detection.predictor import DetectionPredictor
     from regard.viz.trace import PICTURES
 
     check_files([] if out is None else [out], PICTURES)
-    finder = Finder.load(model, device)
+    predictor = DetectionPredictor.load(model, device)
     if masks is not None:
-        finder.check_masks()
+        predictor.check_masks()
     skipped = Skipped()
-    names, pictures = read_asked(finder.config, images, scene, split, skip=skipped)
+    names, pictures = read_inputs(predictor.config, images, scene, split, skip=skipped)
     given = len(names) + skipped.count
     if out is not None and given != 1:
         raise ConfigError(f"--out draws one picture, and {given} were given: leave it out, or give one.")
     if masks is not None and names:
         _make_folder(masks)
-    found, short = finder.find(pictures, least), _short_names(names)
+    found, short = predictor.detect(pictures, least), _short_names(names)
     before = len(names) - len(scene or [])
     for place, (name, things) in enumerate(zip(names, found, strict=True)):
         whole = read_image(name) if place < before else _painted(split, (scene or [])[place - before])

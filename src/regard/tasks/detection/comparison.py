@@ -9,7 +9,7 @@ from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
 from regard.tasks.detection.evaluation import evaluate_objects
-from regard.tasks.detection.finder import Finder
+from regard.tasks.detection.predictor import DetectionPredictor
 from regard.tasks.picture_task import numbers_in
 from regard.viz.image_trace import ImageTrace
 
@@ -17,20 +17,20 @@ from regard.viz.image_trace import ImageTrace
 def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
-    finder = Finder.load(folder, job.config.training.device)
-    examples = [_found(finder, pictures, place) for place in places]
-    names = finder.labels.names
-    report = evaluate_objects(finder, pictures)
-    return Tested(report, 0.0, finder.model, f"{len(names):,} classes", " ".join(names), examples)
+    predictor = DetectionPredictor.load(folder, job.config.training.device)
+    examples = [_found(predictor, pictures, place) for place in places]
+    names = predictor.labels.names
+    report = evaluate_objects(predictor, pictures)
+    return Tested(report, 0.0, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
 
 
-def _found(finder: Finder, pictures: Pictures, place: int) -> Example:
+def _found(predictor: DetectionPredictor, pictures: Pictures, place: int) -> Example:
     """Name the things of a picture, with their boxes."""
     image = read_pictures(pictures, [place])
-    (things,) = finder.find(image, masks=False)
+    (things,) = predictor.detect(image, masks=False)
     if not things:
         return Example(pictures.called(place), "", None)
-    looked = finder.look(image[0], things)
+    looked = predictor.look(image[0], things)
     mean = replace(looked.trace, weights=looked.trace.look()[None, None])
     boxes = tuple((thing.box,) for thing in things)
     text = ", ".join(f"{thing.name} ({thing.score:.0%})" for thing in things)

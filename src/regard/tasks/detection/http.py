@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
@@ -25,10 +25,10 @@ from regard.serve.image_uploads import (
 )
 from regard.serve.request_limits import Limits, check_weights
 from regard.serve.served_models import Served, find
-from regard.tasks.detection.finder import LEAST, Looked
+from regard.tasks.detection.predictor import LEAST, QueryAttention
 from regard.vision.detection.predict import Thing as Seen
 
-Found = tuple[list[Seen], Looked | None]
+Found = tuple[list[Seen], QueryAttention | None]
 
 
 class Thing(BaseModel):
@@ -48,7 +48,7 @@ class Things(BaseModel):
     view: str | None = None
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Uploads) -> APIRouter:
+def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
     """Return what can be asked of models that find things."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
@@ -68,14 +68,14 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
         look = attention or view
 
         def work(pictures: list[Picture]) -> list[Found]:
-            found = served.reader.find(stacked(pictures), least, masks=False)
+            found = served.reader.detect(stacked(pictures), least, masks=False)
             return [
                 (things, served.reader.look(own.pixels, things) if look and things else None)
                 for own, things in zip(pictures, found, strict=True)
             ]
 
         key = (served.name, "detect", least, look)
-        ((things, looked),) = await asyncio.wrap_future(desk.ask(key, [picture], work))
+        ((things, looked),) = await asyncio.wrap_future(queue.ask(key, [picture], work))
         if looked is not None:
             check_weights(iter([looked.trace]), limits)
         return await run_in_threadpool(_things, served.name, things, looked, picture, attention, view)
@@ -84,7 +84,7 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
 
 
 def _things(
-    name: str, things: Sequence[Seen], looked: Looked | None, picture: Picture, attention: bool, view: bool
+    name: str, things: Sequence[Seen], looked: QueryAttention | None, picture: Picture, attention: bool, view: bool
 ) -> Things:
     shown = None
     if view and looked is not None:

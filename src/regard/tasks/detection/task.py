@@ -11,7 +11,7 @@ from regard.data.class_labels import Labels
 from regard.data.pictures import Pictures
 from regard.evaluation.report import Report
 from regard.models.model_folder import open_folder
-from regard.task import Say, Scoring, TrainingData
+from regard.task import EvaluationRequest, Say, TrainingData
 from regard.task_table import BY_NAME
 from regard.tasks.picture_task import PictureTask
 
@@ -57,11 +57,11 @@ class Detection(PictureTask):
 
     def load(self, folder: Path, device: str) -> Any:
         """Open a model that is ready to be used."""
-        from regard.tasks.detection.finder import Finder
+        from regard.tasks.detection.predictor import DetectionPredictor
 
-        return Finder.load(folder, device)
+        return DetectionPredictor.load(folder, device)
 
-    def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
+    def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
         """Score boxes and masks."""
         from regard.tasks.detection.evaluation import evaluate_objects
 
@@ -73,11 +73,11 @@ class Detection(PictureTask):
 
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return `POST /api/…`."""
         from regard.tasks.detection.http import routes
 
-        return routes(models, desk, limits, uploads)
+        return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
         """Show where the model looks in a picture."""

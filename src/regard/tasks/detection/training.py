@@ -17,7 +17,7 @@ from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
 from regard.errors import DataError
 from regard.models.model_folder import CACHE
-from regard.task import Made, Say, TrainingData
+from regard.task import BatchLoss, Say, TrainingData
 from regard.tasks.picture_sources import PictureSources, train_pictures_again
 from regard.vision.detection.batch import Gold, ObjectBatch, Objects, ObjectSet
 from regard.vision.detection.detector import Detector
@@ -37,17 +37,17 @@ class ObjectObjective:
     def __init__(self, model: Detector, settings: TrainingConfig) -> None:
         self._model = model
 
-    def __call__(self, batch: ObjectBatch, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: ObjectBatch, ratio: float = 1.0) -> BatchLoss:
         """Find the objects of a batch."""
         return self.write(batch, None)
 
     def read(self, batch: ObjectBatch) -> None:
         """Read nothing ahead: all is done within `write`."""
 
-    def write(self, batch: ObjectBatch, encoded: None, ratio: float = 1.0) -> Made:
+    def write(self, batch: ObjectBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
         """Make the loss, with its parts beside it."""
         losses = detection_loss(self._model, batch)
-        return Made(losses.total, losses.total.detach(), losses.beside, None)
+        return BatchLoss(losses.total, losses.total.detach(), losses.beside, None)
 
     def settle(self, reached: list[torch.Tensor]) -> None:
         """Have nothing to settle."""

@@ -14,7 +14,7 @@ from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
 from regard.errors import ModelError
 from regard.tasks.image_classification.evaluation import evaluate_classes
-from regard.tasks.image_classification.labeller import Labeller
+from regard.tasks.image_classification.predictor import ImageClassPredictor
 from regard.tasks.picture_task import numbers_in
 from regard.vision.class_heatmaps import heat_maps
 from regard.viz.image_trace import ImageTrace
@@ -23,8 +23,8 @@ BATCH = 64
 """Pictures read at once."""
 
 
-class TimedLabeller(Labeller):
-    """A labeller that adds up how long it takes."""
+class TimedPredictor(ImageClassPredictor):
+    """A predictor that adds up how long it takes."""
 
     seconds = 0.0
 
@@ -39,24 +39,24 @@ class TimedLabeller(Labeller):
 def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
-    labeller = TimedLabeller.load(folder, job.config.training.device)
-    assert isinstance(labeller, TimedLabeller)
-    examples = [_explained(labeller, pictures, place) for place in places]
-    labeller.log_probs(read_pictures(pictures, range(min(BATCH, len(pictures)))))
-    labeller.seconds = 0.0
-    report = evaluate_classes(labeller, pictures)
-    names = labeller.labels.names
-    return Tested(report, labeller.seconds, labeller.model, f"{len(names):,} classes", " ".join(names), examples)
+    predictor = TimedPredictor.load(folder, job.config.training.device)
+    assert isinstance(predictor, TimedPredictor)
+    examples = [_explained(predictor, pictures, place) for place in places]
+    predictor.log_probs(read_pictures(pictures, range(min(BATCH, len(pictures)))))
+    predictor.seconds = 0.0
+    report = evaluate_classes(predictor, pictures)
+    names = predictor.labels.names
+    return Tested(report, predictor.seconds, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
 
 
-def _explained(labeller: Labeller, pictures: Pictures, place: int) -> Example:
+def _explained(predictor: ImageClassPredictor, pictures: Pictures, place: int) -> Example:
     """Tell the most probable class, and what spoke for it."""
     image = read_pictures(pictures, [place])
-    best = labeller.classify(image)[0][0]
+    best = predictor.classify(image)[0][0]
     name = pictures.called(place)
     text, shown = f"{best.label} ({best.probability:.0%})", pictures.shown(place)
     try:
-        maps = heat_maps(labeller.model, image[0], labeller.labels.names, most=1)
+        maps = heat_maps(predictor.model, image[0], predictor.labels.names, most=1)
     except ModelError:
         return Example(name, text, None)
     if shown is None:

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
 from regard.errors import ModelError
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
@@ -25,7 +25,7 @@ from regard.serve.image_uploads import (
 )
 from regard.serve.request_limits import Limits
 from regard.serve.served_models import Served, find
-from regard.tasks.image_classification.labeller import Guess
+from regard.tasks.image_classification.predictor import Guess
 from regard.vision.class_heatmaps import heat_maps
 from regard.viz.image_trace import ImageTrace
 from regard.viz.overlay_page import image_part
@@ -56,7 +56,7 @@ class Classified(BaseModel):
     view: str | None = None
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Uploads) -> APIRouter:
+def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
     """Return what can be asked of classifiers."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
@@ -75,7 +75,7 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
         picture = await uploads.read(request, served, scene, split)
         why = attention or view
         work = _classifying(served, top, why)
-        ((guesses, maps),) = await asyncio.wrap_future(desk.ask((served.name, "classify", top, why), [picture], work))
+        ((guesses, maps),) = await asyncio.wrap_future(queue.ask((served.name, "classify", top, why), [picture], work))
         return await run_in_threadpool(_classified, served.name, guesses, maps, picture, attention, view)
 
     return routes

@@ -11,7 +11,7 @@ from regard.data.class_labels import Labels
 from regard.data.pictures import Pictures
 from regard.evaluation.report import Report
 from regard.models.model_folder import open_folder
-from regard.task import Say, Scoring, TrainingData
+from regard.task import EvaluationRequest, Say, TrainingData
 from regard.task_table import BY_NAME
 from regard.tasks.picture_task import PictureTask
 
@@ -49,11 +49,11 @@ class ImageClassification(PictureTask):
 
     def load(self, folder: Path, device: str) -> Any:
         """Open a model that is ready to be used."""
-        from regard.tasks.image_classification.labeller import Labeller
+        from regard.tasks.image_classification.predictor import ImageClassPredictor
 
-        return Labeller.load(folder, device)
+        return ImageClassPredictor.load(folder, device)
 
-    def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
+    def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
         """Score classes."""
         from regard.tasks.image_classification.evaluation import evaluate_classes
 
@@ -65,11 +65,11 @@ class ImageClassification(PictureTask):
 
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return `POST /api/…`."""
         from regard.tasks.image_classification.http import routes
 
-        return routes(models, desk, limits, uploads)
+        return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
         """Show where the model looks in a picture."""

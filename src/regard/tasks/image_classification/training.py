@@ -19,7 +19,7 @@ from regard.distributed import share
 from regard.errors import ConfigError, DataError
 from regard.models.model_folder import CACHE
 from regard.shapes import Float, Int, Tensor
-from regard.task import Made, Rows, Say, TrainingData
+from regard.task import BatchLoss, Rows, Say, TrainingData
 from regard.tasks.picture_sources import PictureSources, train_pictures_again
 from regard.vision.classifier import Classifier
 
@@ -73,14 +73,14 @@ class ClassObjective:
     def __init__(self, model: Classifier, settings: TrainingConfig) -> None:
         self._model, self._settings = model, settings
 
-    def __call__(self, batch: ClassBatch, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: ClassBatch, ratio: float = 1.0) -> BatchLoss:
         """Classify pictures, some of them flipped and shifted."""
         return self.write(batch, None)
 
     def read(self, batch: ClassBatch) -> None:
         """Leave all to `write`."""
 
-    def write(self, batch: ClassBatch, encoded: None, ratio: float = 1.0) -> Made:
+    def write(self, batch: ClassBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
         """Classify pictures, some of them flipped and shifted."""
         source = batch.source
         if source.dtype == torch.uint8:
@@ -89,7 +89,7 @@ class ClassObjective:
         loss = functional.cross_entropy(
             logits, batch.labels, reduction="sum", label_smoothing=self._settings.label_smoothing
         )
-        return Made(loss, loss.detach(), {}, None)
+        return BatchLoss(loss, loss.detach(), {}, None)
 
     def settle(self, reached: list[Tensor]) -> None:
         """Have nothing to settle."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.attention_output import Asked, check_files, show_trace
+from regard.cli.attention_output import AttendRequest, check_files, show_trace
 from regard.data.pair import Pair
 from regard.data.special_tokens import BOS, EOS
 from regard.decoding.hypothesis import Hypothesis
@@ -17,7 +17,7 @@ from regard.shapes import Float, Tensor
 from regard.viz.trace import FORMS, AttentionTrace
 
 
-def attend(folder: Path, asked: Asked) -> None:
+def attend(folder: Path, asked: AttendRequest) -> None:
     """Print and write where a language model looks while it is made to write a text."""
     check_files(asked.out, FORMS)
     translator = Translator.load(folder, asked.device)

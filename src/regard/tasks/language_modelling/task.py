@@ -33,7 +33,7 @@ class LanguageModelling(Translation):
         """Tell the tags."""
         return {"tags": list(reader.tokenizers.tags)}
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Be served by the routes of translators."""
         return None
 

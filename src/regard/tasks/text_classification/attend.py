@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from regard.cli.attention_output import Asked, check_files, tell_written
+from regard.cli.attention_output import AttendRequest, check_files, tell_written
 from regard.errors import ConfigError, ModelError
 from regard.tasks.text_classification.text_labeller import TextLabeller
 from regard.viz.picture_files import write_output
@@ -11,7 +11,7 @@ from regard.viz.shaded_text import shaded_lines, shaded_svg
 FORMS = (".svg", ".html", ".json")
 
 
-def attend(folder: Path, asked: Asked) -> None:
+def attend(folder: Path, asked: AttendRequest) -> None:
     """Print and write the attention of a text's words."""
     look = asked.look
     if (look.layer, look.head, look.heads) != (None, None, False):

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
 from regard.serve.request_limits import Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
@@ -51,7 +51,7 @@ class ClassesOfTexts(BaseModel):
     texts: list[ClassesOfText]
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits) -> APIRouter:
+def routes(models: Sequence[Served], desk: BatchingQueue, limits: Limits) -> APIRouter:
     """Return what can be asked of models that classify texts."""
     routes = APIRouter(prefix="/api", tags=["texts"], responses=SAID)
 

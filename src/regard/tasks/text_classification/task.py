@@ -12,7 +12,7 @@ from regard.data.pictures import are_pictures
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
-from regard.task import Say, Scoring, Task, TrainingData
+from regard.task import EvaluationRequest, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 
@@ -99,7 +99,7 @@ class TextClassification(Task):
 
         return TextLabeller.load(folder, device)
 
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
         """Score classes."""
         from regard.data.corpus import for_model, open_corpus
         from regard.tasks.text_classification.evaluation import evaluate_texts

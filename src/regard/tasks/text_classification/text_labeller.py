@@ -13,7 +13,7 @@ from regard.data.batching import pad_sources
 from regard.data.documents import SentenceEnds, as_documents
 from regard.data.special_tokens import EOS
 from regard.data.tokenizers import Tokenizers
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.models.text_classifier import Classified, Documents, TextClassifier
 from regard.task import open_model
 from regard.task_table import BY_NAME
@@ -98,7 +98,7 @@ class TextLabeller:
     def _see(self, sources: Sequence[Sequence[int]]) -> tuple[Documents, Classified]:
         tokens, mask = pad_sources(sources)
         documents = as_documents(tokens.numpy(), mask.numpy(), self._cut)
-        with at_rest(self.model):
+        with inference_mode(self.model):
             return documents, self.model.see(documents.to(next(self.model.parameters()).device))
 
     def _labelled(

@@ -21,7 +21,7 @@ from regard.errors import DataError, did_you_mean
 from regard.evaluation.classification import macro_f1
 from regard.models.text_classifier import Documents, TextClassifier
 from regard.shapes import Int, Tensor
-from regard.task import Made, Rows, Say, TrainingData
+from regard.task import BatchLoss, Rows, Say, TrainingData
 from regard.tasks.text_sources import Sources, TextData
 
 
@@ -68,19 +68,19 @@ class TextClassObjective:
     def __init__(self, model: TextClassifier, settings: TrainingConfig) -> None:
         self._model, self._settings = model, settings
 
-    def __call__(self, batch: TextBatch, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: TextBatch, ratio: float = 1.0) -> BatchLoss:
         """Classify texts."""
         return self.write(batch, None)
 
     def read(self, batch: TextBatch) -> None:
         """Leave all to `write`."""
 
-    def write(self, batch: TextBatch, encoded: None, ratio: float = 1.0) -> Made:
+    def write(self, batch: TextBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
         """Classify texts."""
         logits = self._model(batch.documents).float()
         smoothing = self._settings.label_smoothing
         loss = functional.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
-        return Made(loss, loss.detach(), {}, None)
+        return BatchLoss(loss, loss.detach(), {}, None)
 
     def settle(self, reached: list[Tensor]) -> None:
         """Have nothing to settle."""

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from regard.cli.attention_output import Asked, check_files, show_trace
+from regard.cli.attention_output import AttendRequest, check_files, show_trace
 from regard.cli.options import search_options
 from regard.data.pair import Pair
 from regard.decoding.translator import Translator
 from regard.viz.trace import FORMS
 
 
-def attend(folder: Path, asked: Asked) -> None:
+def attend(folder: Path, asked: AttendRequest) -> None:
     """Print and write the attention of a translation: the model's own, or a given one."""
     check_files(asked.out, FORMS)
     translator = Translator.load([folder, *asked.ensemble], asked.device)

@@ -9,7 +9,7 @@ from regard.config_io import override
 from regard.data.corpus import open_corpus
 from regard.data.phrasebook import demo_pairs
 from regard.decoding.translator import Translator
-from regard.demo.train_once import train_once
+from regard.demo import train_once
 from regard.presets import preset
 from regard.tasks.translation.evaluation import evaluate
 

@@ -18,13 +18,13 @@ from regard.evaluation.bleu_chrf import EDGES, References, bleu, bleu_by_length,
 from regard.evaluation.error_rates import error_rates, exact_match
 from regard.evaluation.report import Report, Score
 from regard.evaluation.word_alignment import alignment, with_gold
-from regard.task import Scoring
+from regard.task import EvaluationRequest
 
 CHUNK = 1024
 """Sources that are translated at a time."""
 
 
-def evaluate_folder(folder: Path, asked: Scoring) -> Report:
+def evaluate_folder(folder: Path, asked: EvaluationRequest) -> Report:
     """Score the model of a folder, and those that write together with it, as `regard evaluate` was asked to."""
     corpus = open_corpus(asked.parts, asked.split)
     translator = Translator.load([folder, *asked.ensemble], asked.device)

@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from regard.decoding.translation import Translation
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
 from regard.serve.request_limits import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
@@ -56,7 +56,7 @@ class Translations(BaseModel):
     translations: list[Translated]
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits) -> APIRouter:
+def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> APIRouter:
     """Return what can be asked of models that read texts."""
     routes = APIRouter(prefix="/api", tags=["texts"], responses=SAID)
 
@@ -74,7 +74,7 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits) -> APIRouter:
             return found
 
         key = (served.name, "translate", *sorted(options.items()), *sorted(wanted.glossary.items()))
-        found = await asyncio.wrap_future(desk.ask(key, wanted.texts, work))
+        found = await asyncio.wrap_future(queue.ask(key, wanted.texts, work))
         check_weights((each.attention for best in found for each in (best, *best.n_best)), limits)
         made = await run_in_threadpool(lambda: [as_answer(each, wanted.attention, wanted.view) for each in found])
         return Translations(model=served.name, translations=made)

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 
 from regard.export.programs.graphs import read_export
+from regard.export.programs.greedy_decoding import Writer
 from regard.export.programs.tokens import Tokenizer
-from regard.export.programs.writing import Writer
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError
 from regard.evaluation.report import Report
 from regard.models.build import assemble, initialise
-from regard.task import Say, Scoring, Task, TrainingData
+from regard.task import EvaluationRequest, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
 EXAMPLES = 3
@@ -100,7 +100,7 @@ class Translation(Task):
 
         return Translator.load(folder, device)
 
-    def evaluate(self, folder: Path, asked: Scoring) -> Report:
+    def evaluate(self, folder: Path, asked: EvaluationRequest) -> Report:
         """Score translations of a corpus."""
         from regard.tasks.translation.evaluation import evaluate_folder
 
@@ -131,11 +131,11 @@ class Translation(Task):
         short = (pair.source for pair in corpora[name]("test", 100, 1) if len(pair.source) in SHORT)
         return {"tags": tags, "examples": list(islice(short, EXAMPLES))}
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return `POST /api/translate`."""
         from regard.tasks.translation.http import routes
 
-        return routes(models, desk, limits)
+        return routes(models, queue, limits)
 
     def attend(self, folder: Path, asked: Any) -> None:
         """Show where a translator looks."""

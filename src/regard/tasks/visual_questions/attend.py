@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
-from regard.cli.attention_output import Asked, check_files, show_trace
+from regard.cli.attention_output import AttendRequest, check_files, show_trace
 from regard.cli.image_inputs import read_shown
 from regard.errors import ConfigError
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.viz.image_trace import ImageTrace
 from regard.viz.trace import FORMS
 
 
-def attend(folder: Path, asked: Asked) -> None:
+def attend(folder: Path, asked: AttendRequest) -> None:
     """Show where the words of a question look, and last all together: what the answer comes from."""
     if asked.question is None:
         raise ConfigError(f"{folder} answers questions: give one with --question.")
     check_files(asked.out, FORMS)
-    respondent = Respondent.load(folder, asked.device)
-    pictures, shown = read_shown(respondent.config, Path(asked.what))
-    ((answered,),) = respondent.answer(pictures, [[asked.question]], look=True)
+    predictor = AnswerPredictor.load(folder, asked.device)
+    pictures, shown = read_shown(predictor.config, Path(asked.what))
+    ((answered,),) = predictor.answer(pictures, [[asked.question]], look=True)
     trace = answered.trace()
     if not trace.weights.size:
         raise ConfigError(f"{folder} has no attention (model.attention=none), so there is nothing to look at.")

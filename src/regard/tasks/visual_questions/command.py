@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.image_inputs import read_asked
+from regard.cli.image_inputs import read_inputs
 from regard.cli.options import Device, Model, check_at_least
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.tasks.visual_questions.respondent import Answered
+    from regard.tasks.visual_questions.predictor import QuestionAnswer
 
 
 def ask(
@@ -44,16 +44,16 @@ def ask(
     check_at_least(1, top=top)
     check_at_least(0, scene=scene)
     image, questions = _image_first(given or []) if scene is None else (None, _no_image(given or []))
-    from regard.tasks.visual_questions.respondent import Respondent
+    from regard.tasks.visual_questions.predictor import AnswerPredictor
 
-    respondent = Respondent.load(model, device)
+    predictor = AnswerPredictor.load(model, device)
     scenes = None if scene is None else [scene]
-    _, pictures = read_asked(respondent.config, None if image is None else [image], scenes, split)
+    _, pictures = read_inputs(predictor.config, None if image is None else [image], scenes, split)
     if len(pictures) != 1:
         raise DataError(f"{image} has {len(pictures)} images: give one of them to ask about.")
     alone = len(questions) == 1
     for some in [questions] if questions else _from_stdin():
-        answered = respondent.answer(pictures, [some], top=top)[0]
+        answered = predictor.answer(pictures, [some], top=top)[0]
         if as_json:
             _print_json(answered)
         else:
@@ -88,12 +88,12 @@ def _from_stdin() -> Iterator[list[str]]:
             yield questions
 
 
-def _print(answered: "Answered", first: str) -> None:
+def _print(answered: "QuestionAnswer", first: str) -> None:
     for answer, probability in answered.best:
         print(f"{first}{probability:.4f}\t{answer}")
 
 
-def _print_json(answered: "Sequence[Answered]") -> None:
+def _print_json(answered: "Sequence[QuestionAnswer]") -> None:
     """Print an object a line: one for each question."""
     for one in answered:
         answers = [{"answer": answer, "probability": round(probability, 6)} for answer, probability in one.best]

@@ -10,26 +10,26 @@ from regard.data.picture_cache import read_pictures
 from regard.data.pictures import Pictures
 from regard.tasks.picture_task import numbers_in
 from regard.tasks.visual_questions.evaluation import evaluate_answers
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.viz.image_trace import ImageTrace
 
 
 def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
-    respondent = Respondent.load(folder, job.config.training.device)
-    examples = [_answered(respondent, pictures, place) for place in places]
-    answers = respondent.words.answers
-    report = evaluate_answers(respondent, pictures)
-    return Tested(report, 0.0, respondent.model, f"{len(answers):,} answers", " ".join(answers), examples)
+    predictor = AnswerPredictor.load(folder, job.config.training.device)
+    examples = [_answered(predictor, pictures, place) for place in places]
+    answers = predictor.words.answers
+    report = evaluate_answers(predictor, pictures)
+    return Tested(report, 0.0, predictor.model, f"{len(answers):,} answers", " ".join(answers), examples)
 
 
-def _answered(respondent: Respondent, pictures: Pictures, place: int) -> Example:
+def _answered(predictor: AnswerPredictor, pictures: Pictures, place: int) -> Example:
     """Answer the first question about a picture."""
     asked, name = pictures.questions(place)[:1], pictures.called(place)
     if not asked:
         return Example(name, "", None)
-    ((found,),) = respondent.answer(read_pictures(pictures, [place]), [[asked[0].question]], look=True)
+    ((found,),) = predictor.answer(read_pictures(pictures, [place]), [[asked[0].question]], look=True)
     trace, shown = found.trace(), pictures.shown(place)
     text = f"{found.question}? {found.text}"
     if shown is None or not trace.weights.shape[0]:

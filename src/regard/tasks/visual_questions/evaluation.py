@@ -12,8 +12,8 @@ from regard.data.question_vocabulary import gold_cells
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Report, Score
-from regard.models.inference_mode import at_rest
-from regard.tasks.visual_questions.respondent import Respondent
+from regard.models.inference_mode import inference_mode
+from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.vision.questions.batch import Question, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import QuestionScores
 
@@ -26,7 +26,7 @@ PARTS = (("", None), (" familiar", False), (" held-out", True))
 
 
 def evaluate_answers(
-    respondent: Respondent, pictures: Pictures, *, batch_size: int | None = None, reading: Reading | None = None
+    predictor: AnswerPredictor, pictures: Pictures, *, batch_size: int | None = None, reading: Reading | None = None
 ) -> Report:
     """Answer all questions about pictures: accuracy of all and of each kind, of combinations familiar and held out.
 
@@ -36,14 +36,14 @@ def evaluate_answers(
     pictures.require("questions")
     if not len(pictures):
         raise DataError(f"{pictures.name} has no pictures, so there is nothing to evaluate.")
-    if reading is not None and respondent.config.model.attention is None:
+    if reading is not None and predictor.config.model.attention is None:
         raise ConfigError("Leave out --layer and --head: this model has no attention to be scored.")
-    model, words, chosen = respondent.model, respondent.words, reading or Reading()
+    model, words, chosen = predictor.model, predictor.words, reading or Reading()
     device = next(model.parameters()).device
     scores, said, chances = QuestionScores(words.kinds), list[str](), list[float]()
-    with at_rest(model):
-        for batch in _batches(respondent, pictures, batch_size or AT_ONCE):
-            seen = respondent.see(batch, look=batch.gold is not None)
+    with inference_mode(model):
+        for batch in _batches(predictor, pictures, batch_size or AT_ONCE):
+            seen = predictor.see(batch, look=batch.gold is not None)
             for what, asked, axis in (("layer", chosen.layer, 2), ("head", chosen.head, 3)):
                 have = 0 if seen.weights is None else seen.weights.shape[axis]
                 if have and asked is not None and not -have <= asked < have:
@@ -77,9 +77,9 @@ def _whose(reading: Reading) -> str:
     return ", ".join(f"{what} {place}" for what, place in parts if place is not None) or "mean of all looks"
 
 
-def _batches(respondent: Respondent, pictures: Pictures, size: int) -> Iterator[QuestionBatch]:
-    words = respondent.words
-    grid = respondent.model.encoder.stem.grid
+def _batches(predictor: AnswerPredictor, pictures: Pictures, size: int) -> Iterator[QuestionBatch]:
+    words = predictor.words
+    grid = predictor.model.encoder.stem.grid
     for start in range(0, len(pictures), CHUNK):
         rows = range(start, min(start + CHUNK, len(pictures)))
         questions = [_asked(pictures, row, grid) for row in rows]

@@ -17,7 +17,7 @@ from regard.shapes import Tensor
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.pixels import from_pixels
-from regard.vision.questions.base import Answerer, Asking
+from regard.vision.questions.base import Answerer, QuestionTokens
 
 USAGE = Usage(
     Path(__file__).with_name("program.py"),
@@ -43,7 +43,7 @@ class Answering(Whole):
         """Answer one question about each picture."""
         *picture, tokens, real = source
         read = from_pixels(picture[0]) if picture[0].dtype == torch.uint8 else picture[0]
-        found = self.model.see(read, Asking(tokens, real), picture[1] if len(picture) > 1 else None)
+        found = self.model.see(read, QuestionTokens(tokens, real), picture[1] if len(picture) > 1 else None)
         assert found.weights is not None
         looks = {LOOKS + name: look for name, look in found.looks.items()}
         return {"logits": found.logits, "weights": found.weights, **looks}

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
-from regard.serve.batching_queue import Desk
+from regard.serve.batching_queue import BatchingQueue
 from regard.serve.image_uploads import (
     BODY,
     UNSEEN,
@@ -24,7 +24,7 @@ from regard.serve.image_uploads import (
 )
 from regard.serve.request_limits import Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
-from regard.tasks.visual_questions.respondent import Answered
+from regard.tasks.visual_questions.predictor import QuestionAnswer
 
 
 class Answer(BaseModel):
@@ -45,7 +45,7 @@ class Answers(BaseModel):
     view: str | None = None
 
 
-def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Uploads) -> APIRouter:
+def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploads: Uploads) -> APIRouter:
     """Return what can be asked of models that answer questions."""
     routes = APIRouter(prefix="/api", tags=["pictures"], responses=UNSEEN)
 
@@ -66,12 +66,12 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
         picture = await uploads.read(request, served, scene, split)
         look = attention or view
 
-        def work(asked: list[tuple[Picture, str]]) -> list[Answered]:
+        def work(asked: list[tuple[Picture, str]]) -> list[QuestionAnswer]:
             pictures = stacked([each for each, _ in asked])
             found = served.reader.answer(pictures, [[text] for _, text in asked], top=top, look=look)
             return [each for (each,) in found]
 
-        (found,) = await asyncio.wrap_future(desk.ask((served.name, "ask", top, look), [(picture, question)], work))
+        (found,) = await asyncio.wrap_future(queue.ask((served.name, "ask", top, look), [(picture, question)], work))
         if look:
             check_weights(iter([found.trace()]), limits)
         return await run_in_threadpool(_answers, served.name, found, picture, attention, view)
@@ -79,7 +79,7 @@ def routes(models: Sequence[Served], desk: Desk, limits: Limits, uploads: Upload
     return routes
 
 
-def _answers(name: str, found: Answered, picture: Picture, attention: bool, view: bool) -> Answers:
+def _answers(name: str, found: QuestionAnswer, picture: Picture, attention: bool, view: bool) -> Answers:
     return Answers(
         model=name,
         question=found.question,

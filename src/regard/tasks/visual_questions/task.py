@@ -8,10 +8,10 @@ from torch import nn
 
 from regard.config import Config, DecodingConfig, ModelConfig
 from regard.data.pictures import Pictures
-from regard.data.question_vocabulary import AskedWords
+from regard.data.question_vocabulary import QuestionVocabulary
 from regard.evaluation.report import Report
 from regard.models.model_folder import open_folder
-from regard.task import Say, Scoring, TrainingData
+from regard.task import EvaluationRequest, Say, TrainingData
 from regard.task_table import BY_NAME
 from regard.tasks.picture_task import PictureTask
 
@@ -42,17 +42,17 @@ class VisualQuestions(PictureTask):
         """Draw first weights as the model itself does."""
         model.draw()
 
-    def read_vocabulary(self, folder: Path) -> AskedWords:
+    def read_vocabulary(self, folder: Path) -> QuestionVocabulary:
         """Read the words of questions, and the answers."""
-        return AskedWords.load(folder)
+        return QuestionVocabulary.load(folder)
 
-    def sizes(self, vocabulary: AskedWords) -> tuple[int, int]:
+    def sizes(self, vocabulary: QuestionVocabulary) -> tuple[int, int]:
         """Return how many words and answers there are."""
         return len(vocabulary.words), len(vocabulary.answers)
 
     def open_data(
         self, config: Config, folder: Path, sources: Any, say: Say, few_shapes: bool
-    ) -> tuple[AskedWords, TrainingData]:
+    ) -> tuple[QuestionVocabulary, TrainingData]:
         """Make vocabulary and caches in a model folder, or take those that are there."""
         from regard.tasks.visual_questions.training import open_data
 
@@ -60,11 +60,11 @@ class VisualQuestions(PictureTask):
 
     def load(self, folder: Path, device: str) -> Any:
         """Open a model that is ready to be used."""
-        from regard.tasks.visual_questions.respondent import Respondent
+        from regard.tasks.visual_questions.predictor import AnswerPredictor
 
-        return Respondent.load(folder, device)
+        return AnswerPredictor.load(folder, device)
 
-    def score(self, reader: Any, pictures: Pictures, asked: Scoring) -> Report:
+    def score(self, reader: Any, pictures: Pictures, asked: EvaluationRequest) -> Report:
         """Score answers by kind, and where the model looked."""
         from regard.tasks.visual_questions.evaluation import evaluate_answers
 
@@ -76,11 +76,11 @@ class VisualQuestions(PictureTask):
 
         return compare(folder, job, self.open_test(job.test, open_folder(folder)), options)
 
-    def routes(self, models: Sequence[Any], desk: Any, limits: Any, uploads: Any) -> Any:
+    def routes(self, models: Sequence[Any], queue: Any, limits: Any, uploads: Any) -> Any:
         """Return `POST /api/…`."""
         from regard.tasks.visual_questions.http import routes
 
-        return routes(models, desk, limits, uploads)
+        return routes(models, queue, limits, uploads)
 
     def attend(self, folder: Path, asked: Any) -> None:
         """Show where the model looks in a picture."""

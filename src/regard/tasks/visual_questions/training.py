@@ -13,16 +13,16 @@ from regard.data.array_cache import ArrayCache, Arrays
 from regard.data.batching import PICTURE, BatchOrder, draw_each
 from regard.data.picture_cache import PictureCache
 from regard.data.pictures import Pictures
-from regard.data.question_vocabulary import AskedWords, covered_in_each, named_things, questions_of
+from regard.data.question_vocabulary import QuestionVocabulary, covered_in_each, named_things, questions_of
 from regard.distributed import share
 from regard.errors import ConfigError, DataError
 from regard.models.model_folder import CACHE
-from regard.task import Made, Rows, Say, TrainingData
+from regard.task import BatchLoss, Rows, Say, TrainingData
 from regard.tasks.picture_sources import PictureSources, guided_grid, train_pictures_again
 from regard.training.auxiliary_losses import check_looks
 from regard.vision.grid_positions import Grid
 from regard.vision.questions.base import Answerer
-from regard.vision.questions.batch import Asked, Names, Question, QuestionBatch, QuestionSet
+from regard.vision.questions.batch import Names, Question, QuestionArrays, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import QuestionScores, question_loss, score_questions
 
 AT_ONCE = 64
@@ -41,14 +41,14 @@ class AnswerObjective:
     def __init__(self, model: Answerer, settings: TrainingConfig) -> None:
         self._model, self._settings = model, settings
 
-    def __call__(self, batch: QuestionBatch, ratio: float = 1.0) -> Made:
+    def __call__(self, batch: QuestionBatch, ratio: float = 1.0) -> BatchLoss:
         """Answer the questions of a batch."""
         return self.write(batch, None)
 
     def read(self, batch: QuestionBatch) -> None:
         """Read nothing ahead: all is done within `write`."""
 
-    def write(self, batch: QuestionBatch, encoded: None, ratio: float = 1.0) -> Made:
+    def write(self, batch: QuestionBatch, encoded: None, ratio: float = 1.0) -> BatchLoss:
         """Make the loss; how many answers are right is told beside it, as a part of one."""
         settings = self._settings
         guided = (settings.guided_layer, settings.guided_head) if settings.guided > 0 else None
@@ -56,7 +56,7 @@ class AnswerObjective:
         beside, total = {"right": made.right.float()}, made.total
         if made.astray is not None:
             total, beside["guided_loss"] = total + settings.guided * made.astray, made.astray.detach()
-        return Made(total, made.total.detach(), beside, None)
+        return BatchLoss(total, made.total.detach(), beside, None)
 
     def settle(self, reached: list[torch.Tensor]) -> None:
         """Have nothing to settle."""
@@ -73,7 +73,9 @@ class AnswerObjective:
         check_looks(weights, settings.guided_layer, settings.guided_head)
 
 
-def open_data(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[AskedWords, TrainingData]:
+def open_data(
+    config: Config, folder: Path, sources: PictureSources, say: Say
+) -> tuple[QuestionVocabulary, TrainingData]:
     """Make caches in a model folder, or take those that a resumed run made when it began."""
     train, known_by, words = _open_train(config, folder, sources, say)
     validate = None
@@ -103,10 +105,12 @@ def draw_order(train: QuestionSet, batch_tokens: int, each: int, seed: int, epoc
     return np.split(rows, np.cumsum([each * len(some) for some in order])[:-1])
 
 
-def _open_train(config: Config, folder: Path, sources: PictureSources, say: Say) -> tuple[QuestionSet, str, AskedWords]:
+def _open_train(
+    config: Config, folder: Path, sources: PictureSources, say: Say
+) -> tuple[QuestionSet, str, QuestionVocabulary]:
     pictures = sources.train
     if pictures is None:
-        words = AskedWords.load(folder)
+        words = QuestionVocabulary.load(folder)
         try:
             return *_opened(folder, "train"), words
         except DataError as error:
@@ -115,7 +119,7 @@ def _open_train(config: Config, folder: Path, sources: PictureSources, say: Say)
     questions = questions_of(pictures)
     if not any(questions):
         raise DataError(f"Nothing is asked about the pictures of {pictures.name}: there is nothing to learn from.")
-    words = sources.vocabulary or AskedWords.of(questions, questions_of(sources.valid) if sources.valid else ())
+    words = sources.vocabulary or QuestionVocabulary.of(questions, questions_of(sources.valid) if sources.valid else ())
     if sources.vocabulary is not None:
         say(f"Taking weights, words and answers from {config.started_from}")
     words.save(folder)
@@ -128,7 +132,7 @@ def _open_train(config: Config, folder: Path, sources: PictureSources, say: Say)
 
 
 def _cached(
-    folder: Path, part: str, pictures: Pictures, words: AskedWords, grid: Grid | None
+    folder: Path, part: str, pictures: Pictures, words: QuestionVocabulary, grid: Grid | None
 ) -> tuple[QuestionSet, str]:
     origin = f"{pictures.identity()}\n{words.words.words}\n{words.answers}\n{words.kinds}"
     make = partial(_arrays, pictures, words, grid)
@@ -137,10 +141,10 @@ def _cached(
     return _opened(folder, part)
 
 
-def _arrays(pictures: Pictures, words: AskedWords, grid: Grid | None) -> Arrays:
+def _arrays(pictures: Pictures, words: QuestionVocabulary, grid: Grid | None) -> Arrays:
     questions = questions_of(pictures)
     plain = [[Question(*one[:4]) for one in some] for some in questions]
-    arrays = asked_arrays(Asked.of(plain, words.words, words.answers, words.kinds))
+    arrays = asked_arrays(QuestionArrays.of(plain, words.words, words.answers, words.kinds))
     if grid is None or "objects" not in pictures.has:
         return arrays
     covered, tokens = covered_in_each(pictures, grid), arrays["tokens"].shape[1]
@@ -148,20 +152,20 @@ def _arrays(pictures: Pictures, words: AskedWords, grid: Grid | None) -> Arrays:
     return {**arrays, **Names.of(named, covered)._asdict()}
 
 
-def asked_arrays(asked: Asked) -> Arrays:
+def asked_arrays(asked: QuestionArrays) -> Arrays:
     """Write what is asked with as few bytes as will do."""
     small = {"tokens": np.int16, "answers": np.int32, "kinds": np.int16, "held_out": np.bool_, "starts": np.int32}
-    return {name: getattr(asked, name).astype(small[name]) for name in Asked._fields}
+    return {name: getattr(asked, name).astype(small[name]) for name in QuestionArrays._fields}
 
 
 def _opened(folder: Path, part: str) -> tuple[QuestionSet, str]:
     pictures = PictureCache.open(folder / CACHE / f"pictures-{part}")
     asked = ArrayCache.open(folder / CACHE / f"questions-{part}")
     known_by = f"{pictures.fingerprint} {asked.fingerprint}"
-    arrays = {name: array for name, array in asked.arrays.items() if name in Asked._fields}
+    arrays = {name: array for name, array in asked.arrays.items() if name in QuestionArrays._fields}
     named = {name: array for name, array in asked.arrays.items() if name in Names._fields}
     names = Names(**named) if len(named) == len(Names._fields) else None
-    return QuestionSet(pictures.pictures, Asked(**arrays), names=names), known_by
+    return QuestionSet(pictures.pictures, QuestionArrays(**arrays), names=names), known_by
 
 
 class AnswerValidation:

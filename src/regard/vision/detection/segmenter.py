@@ -13,7 +13,7 @@ from regard.vision.detection.detector_output import Detected
 from regard.vision.detection.queries import Spotlight, centers
 
 
-class Bent(nn.Sequential):
+class ConvBlock(nn.Sequential):
     """A 3×3 convolution, a norm and a ReLU."""
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
@@ -39,13 +39,13 @@ class Segmenter(nn.Module):
         self.W_q, self.W_k = nn.Linear(width, width), nn.Linear(width, width)
         self.light = Spotlight(width, maps) if lit else None
         wide = [channels * min(4, 1 << step) for step in range(doublings + 1)]  # from pixels down to cells
-        self.fine = nn.ModuleList([nn.Sequential(Bent(pixels, wide[0]), Bent(wide[0], wide[0]))])
-        self.fine.extend(Bent(a, b, stride=2) for a, b in pairwise(wide[:-1]))
+        self.fine = nn.ModuleList([nn.Sequential(ConvBlock(pixels, wide[0]), ConvBlock(wide[0], wide[0]))])
+        self.fine.extend(ConvBlock(a, b, stride=2) for a, b in pairwise(wide[:-1]))
         self.W_s, self.W_x = nn.Linear(width, wide[-1]), nn.Linear(width, wide[-1])
-        self.enter = Bent(wide[-1] + maps, wide[-1])
+        self.enter = ConvBlock(wide[-1] + maps, wide[-1])
         self.shrink = nn.ModuleList(nn.Conv2d(b, a, 1) for a, b in pairwise(wide))
         self.turn = nn.ModuleList(nn.Linear(width, a) for a in wide[:-1])
-        self.refine = nn.ModuleList(Bent(a, a) for a in wide[:-1])
+        self.refine = nn.ModuleList(ConvBlock(a, a) for a in wide[:-1])
         self.leave = nn.Conv2d(wide[0], 1, 3, padding=1)
 
     def forward(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from regard.distributed import share
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.vision.detection.average_precision import average_precision, mask_overlap
 from regard.vision.detection.batch import Gold, ObjectSet
 from regard.vision.detection.detector import Detector
@@ -37,7 +37,7 @@ def validate(
         loss = float(detection_loss(model, batch).total)
         return loss, detect(model, batch.source, names, least=0.0)
 
-    with at_rest(model):
+    with inference_mode(model):
         for loss, things in share(range(0, len(material), AT_ONCE), examined, check):
             lost += loss
             found += things

@@ -19,7 +19,7 @@ from regard.vision.initialisation import draw
 Tree = TypeVar("Tree")
 
 
-class Asking(NamedTuple):
+class QuestionTokens(NamedTuple):
     """Questions, of which several may be about one image."""
 
     tokens: Int[Tensor, "N T"]
@@ -30,7 +30,7 @@ class Asking(NamedTuple):
     other: then what is known of an image is there once for all its questions."""
 
 
-class Answered(NamedTuple):
+class AnswererOutput(NamedTuple):
     """What an answerer yields."""
 
     logits: Float[Tensor, "N W"]
@@ -65,13 +65,13 @@ class Answerer(nn.Module, ABC):
         draw(self)
 
     def forward(
-        self, source: Float[Tensor, "B ..."], asking: Asking, mask: Bool[Tensor, "B S"] | None = None
+        self, source: Float[Tensor, "B ..."], asking: QuestionTokens, mask: Bool[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "N W"]:
         """Make logits of answers from images B×C×h×w, or from regions B×S×D with a mask of those that are real."""
         return self.answer(self.encode(source, asking, mask), asking, look=False)[0]
 
     def encode(
-        self, source: Float[Tensor, "B ..."], asking: Asking, mask: Bool[Tensor, "B S"] | None = None
+        self, source: Float[Tensor, "B ..."], asking: QuestionTokens, mask: Bool[Tensor, "B S"] | None = None
     ) -> Encoded:
         """Read the images that questions are asked about."""
         check(source, asking)
@@ -81,17 +81,17 @@ class Answerer(nn.Module, ABC):
     def see(
         self,
         source: Float[Tensor, "B ..."],
-        asking: Asking,
+        asking: QuestionTokens,
         mask: Bool[Tensor, "B S"] | None = None,
         look: bool = True,
-    ) -> Answered:
+    ) -> AnswererOutput:
         """Answer, and tell where was looked."""
         check(source, asking)
         encoded, grid, looks = self.encoder.see(source, mask, look)
         logits, weights = self.answer(encoded, asking, look)
-        return Answered(logits, weights if look else None, grid, looks)
+        return AnswererOutput(logits, weights if look else None, grid, looks)
 
-    def whole(self, encoded: Encoded, asking: Asking) -> Float[Tensor, "N 1 D"]:
+    def whole(self, encoded: Encoded, asking: QuestionTokens) -> Float[Tensor, "N 1 D"]:
         """Return for each question what its whole image is: all there is without attention."""
         summary = encoded.summary[:, -1:]
         if asking.about is None:
@@ -100,12 +100,12 @@ class Answerer(nn.Module, ABC):
 
     @abstractmethod
     def answer(
-        self, encoded: Encoded, asking: Asking, look: bool
+        self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Answer questions about encoded images; weights are made only if they are asked for or needed on the way."""
 
 
-def of_questions(known: Tree, asking: Asking) -> Tree:
+def of_questions(known: Tree, asking: QuestionTokens) -> Tree:
     """Give each question what is known of its image: a tensor, or a tuple of such."""
     return known if asking.about is None else pick(known, asking.about)
 
@@ -113,7 +113,7 @@ def of_questions(known: Tree, asking: Asking) -> Tree:
 answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")
 
 
-def check(source: Float[Tensor, "B ..."], asking: Asking) -> None:
+def check(source: Float[Tensor, "B ..."], asking: QuestionTokens) -> None:
     """Refuse questions that do not fit together; whether an image is there is the caller's word, not asked of a GPU."""
     tokens, mask, about = asking
     if tokens.dim() != 2 or mask.shape != tokens.shape or (about is not None and about.shape != tokens.shape[:1]):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from regard.errors import DataError, did_you_mean
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.pixels import from_pixels
-from regard.vision.questions.base import Asking
+from regard.vision.questions.base import QuestionTokens
 from regard.vision.questions.question_words import PAD, QuestionWords
 
 
@@ -44,9 +44,9 @@ class QuestionBatch(NamedTuple):
         return len(self.answers)
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> QuestionTokens:
         """What a model reads beside the images."""
-        return Asking(self.tokens, self.tokens_mask, self.about)
+        return QuestionTokens(self.tokens, self.tokens_mask, self.about)
 
     @property
     def features(self) -> Float[Tensor, "B ..."]:
@@ -102,7 +102,7 @@ class Question(NamedTuple):
     """For each cell of the encoder's grid, row by row, whether what decides the answer lies in it."""
 
 
-class Asked(NamedTuple):
+class QuestionArrays(NamedTuple):
     """All that is asked about some pictures, as numbers: one picture's questions after the other's."""
 
     tokens: NDArray[Any]
@@ -116,7 +116,7 @@ class Asked(NamedTuple):
     @classmethod
     def of(
         cls, questions: Sequence[Sequence[Question]], words: QuestionWords, answers: Sequence[str], kinds: Sequence[str]
-    ) -> "Asked":
+    ) -> "QuestionArrays":
         """Encode the questions about each picture."""
         flat = [question for some in questions for question in some]
         if not flat:
@@ -165,7 +165,7 @@ class QuestionSet:
     def __init__(
         self,
         sources: Sequence[NDArray[Any]] | NDArray[Any],
-        asked: Asked,
+        asked: QuestionArrays,
         gold: NDArray[np.bool_] | None = None,
         names: Names | None = None,
     ) -> None:
@@ -184,7 +184,7 @@ class QuestionSet:
         kinds: Sequence[str] = ("",),
     ) -> "QuestionSet":
         """Make one of questions in words."""
-        asked = Asked.of(questions, words, answers, kinds)
+        asked = QuestionArrays.of(questions, words, answers, kinds)
         known = [question.gold for some in questions for question in some if question.gold is not None]
         if 0 < len(known) < len(asked.answers):
             raise DataError(

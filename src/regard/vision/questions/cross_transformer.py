@@ -14,7 +14,7 @@ from regard.models.build import make_position
 from regard.models.protocol import Encoded
 from regard.models.transformer_layer import FeedForward, Residual, check_choices, check_layers
 from regard.shapes import Float, Tensor
-from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
+from regard.vision.questions.base import Answerer, Parts, QuestionTokens, answerers, of_questions
 from regard.vision.questions.gated_sum import SummedLook
 from regard.vision.questions.question_words import PAD
 
@@ -47,7 +47,7 @@ class QuestionLayer(nn.Module):
         self.around_network = Residual(width, norm, dropout)
 
     def forward(
-        self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: Asking, look: bool
+        self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N T H S"] | None]:
         """Take all words one layer up."""
         entering = self.around_words.enter(words)
@@ -96,7 +96,7 @@ class Cross(Answerer):
         self.output = nn.Linear(width, parts.answers)
 
     def answer(
-        self, encoded: Encoded, asking: Asking, look: bool
+        self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Take the words through all layers."""
         tokens, mask, _ = asking

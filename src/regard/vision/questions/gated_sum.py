@@ -9,7 +9,7 @@ from regard.errors import ConfigError
 from regard.masks import exact
 from regard.models.protocol import Encoded
 from regard.shapes import Float, Tensor
-from regard.vision.questions.base import Asking, of_questions
+from regard.vision.questions.base import QuestionTokens, of_questions
 
 
 class SummedLook(nn.Module):
@@ -36,7 +36,9 @@ class SummedLook(nn.Module):
         self.heads = Heads(query_width, state_width, config.heads, config.heads, width, query_width)
         self.bias = nn.Parameter(torch.zeros(config.heads))
 
-    def forward(self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: Asking) -> Float[Tensor, "N T D"]:
+    def forward(
+        self, words: Float[Tensor, "N T D"], encoded: Encoded, asking: QuestionTokens
+    ) -> Float[Tensor, "N T D"]:
         """Look with all words."""
         keys, values, mask = self.heads.keys(encoded.states), self.heads.values(encoded.states), encoded.mask
         keys, values, mask = of_questions((keys, values, mask), asking)  # B H S d, where B divides N

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.grid_positions import Grid
-from regard.vision.questions.base import Answered, Answerer
+from regard.vision.questions.base import Answerer, AnswererOutput
 from regard.vision.questions.batch import QuestionBatch
 
 
@@ -105,7 +105,7 @@ def looked_at(weights: Float[Tensor, "N T L H S"], mask: Bool[Tensor, "N _"]) ->
 
 
 def hits(
-    seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None
+    seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
 ) -> tuple[Bool[Tensor, " N"], Bool[Tensor, " N"]]:
     """Tell for which questions the cell most looked at is a gold one, and for which there is any.
 
@@ -141,7 +141,9 @@ class QuestionScores:
         """By kind, and by whether it is new: questions, right answers, those with a gold cell, and hits of these."""
         self._loss, self.count = 0.0, 0
 
-    def add(self, seen: Answered, batch: QuestionBatch, layer: int | None = None, head: int | None = None) -> None:
+    def add(
+        self, seen: AnswererOutput, batch: QuestionBatch, layer: int | None = None, head: int | None = None
+    ) -> None:
         """Count a batch; `layer` and `head` say whose looks count."""
         right = seen.logits.argmax(dim=1) == batch.answers
         hit, there = hits(seen, batch, layer, head)
@@ -204,7 +206,7 @@ def score_questions(
     Without `look`, nothing is known of where it looked, which takes less time.
     """
     scores = QuestionScores(kinds)
-    with at_rest(model):
+    with inference_mode(model):
         for batch in batches:
             here = batch.to(device)
             scores.add(model.see(here.features, here.asking, here.mask, look), here)

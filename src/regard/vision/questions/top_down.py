@@ -11,7 +11,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.rnn_cells import CellState, cells
 from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.questions.base import Answerer, Asking, Parts, answerers, of_questions
+from regard.vision.questions.base import Answerer, Parts, QuestionTokens, answerers, of_questions
 from regard.vision.questions.gated_tanh import GatedTanh, GatedTanhScore
 from regard.vision.questions.question_words import PAD
 
@@ -57,7 +57,7 @@ class TopDown(Answerer):
         self.embedding.weight[PAD].zero_()
 
     def answer(
-        self, encoded: Encoded, asking: Asking, look: bool
+        self, encoded: Encoded, asking: QuestionTokens, look: bool
     ) -> tuple[Float[Tensor, "N W"], Float[Tensor, "N T L H S"] | None]:
         """Read each question, look, and let both meet."""
         question = self._read(asking.tokens, asking.mask)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Config
-from regard.data.question_vocabulary import AskedWords
+from regard.data.question_vocabulary import QuestionVocabulary
 from regard.errors import DataError
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.grid_positions import Grid
-from regard.vision.questions.base import Answered as Seen
 from regard.vision.questions.base import Answerer
-from regard.vision.questions.batch import Asked, QuestionBatch, QuestionSet
+from regard.vision.questions.base import AnswererOutput as Seen
+from regard.vision.questions.batch import QuestionArrays, QuestionBatch, QuestionSet
 from regard.vision.questions.scoring import Answer, looked_at, predict
 from regard.viz.trace import AttentionTrace
 
@@ -26,7 +26,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class QuestionAnswer:
     """What was answered to one question."""
 
     question: str
@@ -65,14 +65,14 @@ class Answered:
         return AttentionTrace(cells, (*words, self.text), np.ascontiguousarray(every, dtype=np.float32), (), None)
 
 
-class Respondent:
+class AnswerPredictor:
     """A model that answers questions, ready to be used."""
 
-    def __init__(self, model: Answerer, words: AskedWords, config: Config) -> None:
+    def __init__(self, model: Answerer, words: QuestionVocabulary, config: Config) -> None:
         self.model, self.words, self.config = model, words, config
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> "Respondent":
+    def load(cls, folder: str | Path, device: str = "cpu") -> "AnswerPredictor":
         """Read the folder of a model that answers questions."""
         return cls(*open_model(Path(folder), device, BY_NAME["visual_questions"]))
 
@@ -89,7 +89,7 @@ class Respondent:
         top: int = 3,
         look: bool = False,
         batch_size: int | None = None,
-    ) -> list[list[Answered]]:
+    ) -> list[list[QuestionAnswer]]:
         """Answer the questions about each picture: pixels B×h×w×C, or features of regions B×S×D.
 
         A word that training never saw is refused. Without `look` there are no weights, which takes less time.
@@ -98,9 +98,9 @@ class Respondent:
             raise DataError(f"There are {len(pictures)} pictures and questions about {len(questions)}.")
         for question in (one for some in questions for one in some):
             self.words.check(question)
-        size, found = batch_size or AT_ONCE, list[list[Answered]]()
+        size, found = batch_size or AT_ONCE, list[list[QuestionAnswer]]()
         device = next(self.model.parameters()).device
-        with at_rest(self.model):
+        with inference_mode(self.model):
             for start in range(0, len(pictures), size):
                 some = questions[start : start + size]
                 if not any(some):
@@ -108,20 +108,22 @@ class Respondent:
                     continue
                 batch = QuestionSet(pictures[start : start + size], self._asked(some)).batch(np.arange(len(some)))
                 said = iter(predict(self.model, batch.to(device), self.words.answers, look, top))
-                found += [[Answered(one, next(said), self.words.words.labels(one)) for one in each] for each in some]
+                found += [
+                    [QuestionAnswer(one, next(said), self.words.words.labels(one)) for one in each] for each in some
+                ]
         return found
 
-    def _asked(self, questions: Sequence[Sequence[str]]) -> Asked:
+    def _asked(self, questions: Sequence[Sequence[str]]) -> QuestionArrays:
         tokens = [self.words.words.encode(one) for some in questions for one in some]
         padded = np.zeros((len(tokens), max(map(len, tokens))), np.int64)
         for row, own in zip(padded, tokens, strict=True):
             row[: len(own)] = own
         nothing = np.zeros(len(tokens), np.int64)
         starts = np.cumsum([0, *(len(some) for some in questions)])
-        return Asked(padded, nothing, nothing, nothing.astype(np.bool_), starts)
+        return QuestionArrays(padded, nothing, nothing, nothing.astype(np.bool_), starts)
 
 
-def peak(answered: Answered) -> int:
+def peak(answered: QuestionAnswer) -> int:
     """Return the cell that all words together looked at most, in all layers and heads."""
     assert answered.said.weights is not None
     weights = answered.said.weights[None]

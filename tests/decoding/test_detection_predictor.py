@@ -13,7 +13,7 @@ from regard.config import (
     ModelConfig,
 )
 from regard.data.class_labels import Labels
-from regard.tasks.detection.finder import Finder
+from regard.tasks.detection.predictor import DetectionPredictor
 from regard.vision.build import build_detector
 
 HEADS = AttentionConfig("scaled-dot", heads=3, project=True)
@@ -31,11 +31,11 @@ MODEL = ModelConfig(
 def test_a_detector_in_training_stays_so_and_is_used_without_dropout():
     torch.manual_seed(1)
     model = build_detector(MODEL, 3).train()
-    finder = Finder(model, Labels(("x", "y", "z")), Config(model=MODEL))
+    predictor = DetectionPredictor(model, Labels(("x", "y", "z")), Config(model=MODEL))
     picture = np.random.default_rng(2).integers(0, 256, (12, 12, 3), dtype=np.uint8)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    (things,) = finder.find(picture[None], least=0.0, masks=False)
-    first, second = (finder.look(picture, things).trace.weights for _ in range(2))
+    (things,) = predictor.detect(picture[None], least=0.0, masks=False)
+    first, second = (predictor.look(picture, things).trace.weights for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

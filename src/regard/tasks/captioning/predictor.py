@@ -18,12 +18,12 @@ from regard.decoding.search import check_options, search
 from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens, force
 from regard.errors import ConfigError
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.models.protocol import pick
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.captioner import Captioner
-from regard.vision.encoder import Pictured
+from regard.vision.encoder import EncodedImage
 from regard.vision.grid_positions import Grid
 
 AT_ONCE = 64
@@ -31,7 +31,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Described:
+class PictureCaption:
     """What was written of one picture."""
 
     best: Translation
@@ -50,14 +50,14 @@ class Described:
         return looks
 
 
-class Narrator:
+class CaptionPredictor:
     """A captioner that is ready to be used. It changes nothing in it, and gives the same for the same."""
 
     def __init__(self, model: Captioner, tokenizers: Tokenizers, config: Config) -> None:
         self.model, self.tokenizers, self.config, self.options = model, tokenizers, config, config.decoding
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> "Narrator":
+    def load(cls, folder: str | Path, device: str = "cpu") -> "CaptionPredictor":
         """Read a captioner's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["captioning"]))
 
@@ -66,7 +66,7 @@ class Narrator:
         """Where the model is."""
         return next(self.model.parameters()).device
 
-    def describe(
+    def caption(
         self,
         pictures: NDArray[Any],
         *,
@@ -76,7 +76,7 @@ class Narrator:
         options: DecodingConfig | None = None,
         batch_size: int | None = None,
         look: bool = True,
-    ) -> list[Described]:
+    ) -> list[PictureCaption]:
         """Describe pictures: pixels B×h×w×C, or features of regions B×S×D; one result for each, in order.
 
         `options` are the model's own unless given, `beam` goes before both. Without `look`, traces are empty, which
@@ -87,9 +87,9 @@ class Narrator:
         check_options(options, n_best, candidates)
         if options.keep:
             raise ConfigError("decoding.keep is for texts: a picture has no terms that could survive. Leave it out.")
-        size, found = batch_size or AT_ONCE, list[Described]()
+        size, found = batch_size or AT_ONCE, list[PictureCaption]()
         for start in range(0, len(pictures), size):
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 some = pictures[start : start + size]
                 pictured = self._see(some)
                 hypotheses = search(
@@ -106,22 +106,22 @@ class Narrator:
                     look=look,
                 )
             read = _cells(pictured.grid)
-            found += [Described(self._translation(best, read, look), pictured.grid) for best in hypotheses]
+            found += [PictureCaption(self._translation(best, read, look), pictured.grid) for best in hypotheses]
         return found
 
     def align(
         self, pictures: NDArray[Any], captions: Sequence[Sequence[str]], batch_size: int | None = None
-    ) -> list[list[Described]]:
+    ) -> list[list[PictureCaption]]:
         """Return where the model looks while it is made to write given captions: for each picture, for each caption.
 
         A picture is read once for all of its captions. What has more tokens than the model can write is cut.
         """
-        size, most, found = batch_size or AT_ONCE, self.model.decoder.most, list[list[Described]]()
+        size, most, found = batch_size or AT_ONCE, self.model.decoder.most, list[list[PictureCaption]]()
         for start in range(0, len(pictures), size):
             some = captions[start : start + size]
             texts = [text for said in some for text in said]
             targets = [[*ids, EOS][:most] for ids in self.tokenizers.target.encode_all(texts)]
-            with at_rest(self.model):
+            with inference_mode(self.model):
                 pictured = self._see(pictures[start : start + size])
                 about = torch.tensor([row for row, said in enumerate(some) for _ in said], device=self.device)
                 forced = force(self.model.decoder, pick(pictured.encoded, about), targets, True) if texts else []
@@ -129,11 +129,11 @@ class Narrator:
                 Hypothesis(target, sum(own), own, looks) for target, (own, looks) in zip(targets, forced, strict=True)
             )
             read = _cells(pictured.grid)
-            every = iter([Described(self._translation([one], read, True), pictured.grid) for one in written])
+            every = iter([PictureCaption(self._translation([one], read, True), pictured.grid) for one in written])
             found += [[next(every) for _ in said] for said in some]
         return found
 
-    def _see(self, pictures: NDArray[Any]) -> Pictured:
+    def _see(self, pictures: NDArray[Any]) -> EncodedImage:
         """Read pictures; nobody asks where the encoder looks."""
         return self.model.see(torch.from_numpy(np.array(pictures)).to(self.device), look=False)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from regard.config import Config
 from regard.data.class_labels import Labels
-from regard.models.inference_mode import at_rest
+from regard.models.inference_mode import inference_mode
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.classifier import Classifier
@@ -25,14 +25,14 @@ class Guess(NamedTuple):
     probability: float
 
 
-class Labeller:
+class ImageClassPredictor:
     """A classifier that is ready to be used."""
 
     def __init__(self, model: Classifier, labels: Labels, config: Config) -> None:
         self.model, self.labels, self.config = model, labels, config
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> "Labeller":
+    def load(cls, folder: str | Path, device: str = "cpu") -> "ImageClassPredictor":
         """Read a classifier's folder."""
         return cls(*open_model(Path(folder), device, BY_NAME["image_classification"]))
 
@@ -40,7 +40,7 @@ class Labeller:
         """Return the log-probability of each class for each picture: pixels B×h×w×C, or features of regions B×S×D."""
         device, size = next(self.model.parameters()).device, batch_size or AT_ONCE
         found = [np.zeros((0, self.labels.size), np.float32)]
-        with at_rest(self.model):
+        with inference_mode(self.model):
             for start in range(0, len(pictures), size):
                 some = torch.from_numpy(np.array(pictures[start : start + size])).to(device)
                 found.append(self.model(some).float().log_softmax(dim=-1).cpu().numpy())

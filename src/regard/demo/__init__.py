@@ -1,1 +1,0 @@
-"""What `regard demo` does: the whole road once, from data to pictures of where a model looks."""
