@@ -1,5 +1,6 @@
 """World size is no part of the result: several processes that share batches train as one does."""
 
+import contextlib
 import functools
 import math
 import os
@@ -16,8 +17,13 @@ import torch
 from many_tasks import FAMILIES, clothes, family, told, weights
 from tiny_run import Listener
 
+from regard.config import TrainingConfig
 from regard.data.batching import Batch
 from regard.distributed import World, current, share
+from regard.models.build import build_model
+from regard.training.cuda_graphs import Steps
+from regard.training.data_parallel import ReducedSteps
+from regard.training.objective import SequenceObjective
 from regard.training.trainer import Trainer
 
 UNEVEN = {
@@ -255,3 +261,25 @@ def test_a_run_goes_on_whole_or_cut_up(tmp_path):
     assert tiny_run.contents(tmp_path / "alike") == tiny_run.contents(tmp_path / "whole")
     for key, value in weights(tmp_path / "whole").items():
         torch.testing.assert_close(weights(tmp_path / "other")[key], value, rtol=0, atol=1e-5)
+
+
+def summed_afterwards():
+    """Return the gradients of a batch that is reduced when the backward pass is over, as recorded steps are."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(3)
+    model, config = build_model(NO_DROPOUT[0][1], tiny_run.WORDS, tiny_run.WORDS), TrainingConfig()
+    steps = Steps(SequenceObjective(model, config), contextlib.nullcontext, torch.device("cpu"))
+    world = current()
+    whole = by_row(np.arange(7))
+    batches = [by_row(world.part(whole.rows)), by_row(world.part(np.arange(3)))]
+    ReducedSteps(steps, model, world).all_of(batches, [whole.count] * 2)
+    return {name: one.grad.numpy() for name, one in model.named_parameters()}
+
+
+def test_gradients_that_are_summed_after_the_backward_pass_are_the_same():
+    """On the CPU the graphs that need it are not there, but the sum is."""
+    [expected] = ranks.run(0, summed_afterwards)
+    for found in ranks.run(2, summed_afterwards):
+        assert found.keys() == expected.keys()
+        for name, gradient in found.items():
+            np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=2e-7, err_msg=name)

@@ -276,7 +276,8 @@ def _check_fingerprint(trainer: Trainer, data: TrainingData, folder: Path) -> No
 
 
 def _setting_out(trainer: Trainer) -> str:
-    where = "the CPU" if trainer.device.type == "cpu" else torch.cuda.get_device_name(trainer.device)
+    device = device_of(trainer.config)
+    where = "the CPU" if device.type == "cpu" else torch.cuda.get_device_name(device)
     several = f", in {trainer.world.size} processes" if trainer.world.size > 1 else ""
     return f"Training on {where} in {trainer.settings.precision}{several}"
 

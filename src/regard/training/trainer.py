@@ -124,7 +124,7 @@ class Trainer:
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.optimizer = optimizers[self.settings.optimizer](list(self.names), self.settings)
         self.objective = data.objective(model, self.settings)
-        self.records = records_steps(config, self.device)
+        self.records = records_steps(config, self.device) and not self.settings.shard
         self.steps: Steps = (
             RecordedSteps(self.objective, self._autocast, self.device, reporter.message)
             if self.records
@@ -596,12 +596,7 @@ class Trainer:
 
 def records_steps(config: Config, device: torch.device) -> bool:
     """Say whether steps are recorded, and their batches filled up to few shapes for it."""
-    return (
-        config.training.graphs
-        and not config.training.shard
-        and device.type == "cuda"
-        and task_of(config.model).records_steps(config.model)
-    )
+    return config.training.graphs and device.type == "cuda" and task_of(config.model).records_steps(config.model)
 
 
 def seed_from(device: torch.device, *parts: int | str) -> None:
