@@ -18,7 +18,7 @@ COMMON = (
     "tokenizer.joint=false",
     "training.epochs=100",
     "training.patience=0",
-    "training.precision=auto",
+    "training.precision=float32",
 )
 SHORT = (
     *COMMON,
