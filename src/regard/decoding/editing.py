@@ -117,7 +117,7 @@ class EditedTranslation(Translation):
 
 def edits_of(
     of: Editable,
-    edits: Sequence[Edit],
+    edits: Edit | Sequence[Edit],
     step: int | None,
     weights: Mapping[int, float] | Sequence[float] | None,
     layer: int | None,
@@ -125,8 +125,7 @@ def edits_of(
     token: str | None,
 ) -> tuple[Edit, ...]:
     """Return the edits given as such, then the one given by its parts."""
-    if isinstance(edits, Edit) or not all(isinstance(one, Edit) for one in edits):
-        raise ConfigError("edits is a list of edits, such as [DropSource(2)] (regard.decoding.edits).")
+    edits = (edits,) if isinstance(edits, Edit) else edits
     if weights is None and token is None:
         if step is not None or layer is not None or head is not None:
             raise ConfigError("An edit with step, layer or head needs weights, or a token for the step.")
@@ -189,7 +188,7 @@ def _kept(tokens: Sequence[str], own: Sequence[Edit], new: Sequence[Edit]) -> li
 
 def prefix_of(edits: Sequence[Edit]) -> tuple[str, ...]:
     """Return the tokens that the translation must start with."""
-    return next((one.tokens for one in reversed(edits) if isinstance(one, ForcePrefix)), ())
+    return next((tuple(one.tokens) for one in reversed(edits) if isinstance(one, ForcePrefix)), ())
 
 
 # -- running the model ------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ class SetRow(WeightEdit):
     """Use a whole row of weights, as given."""
 
     kind = "row"
-    row: tuple[float, ...]
+    row: Sequence[float]
     """A weight for each position."""
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class ForcePrefix(Edit):
     """Let the translation start with these tokens; the last prefix of several counts."""
 
     kind = "prefix"
-    tokens: tuple[str, ...]
+    tokens: Sequence[str]
     """Tokens as displayed in a trace, such as `▁the`; the end token may be the last."""
 
     def __post_init__(self) -> None:
@@ -245,10 +245,9 @@ def edit_from_json(record: Mapping[str, Any]) -> Edit:
     fields = {name: value for name, value in record.items() if name != "kind"}
     try:
         if "weights" in fields:
-            fields["weights"] = {int(at): weight for at, weight in fields["weights"].items()}
-        for name in ("row", "tokens"):
-            if name in fields:
-                fields[name] = tuple(fields[name])
+            fields["weights"] = {int(at): float(weight) for at, weight in fields["weights"].items()}
+        if "row" in fields:
+            fields["row"] = tuple(map(float, fields["row"]))
         return cast("type[Any]", KINDS[kind])(**fields)  # type: ignore[no-any-return]
     except (TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"Not a complete edit of kind {kind!r}: {error}.") from error

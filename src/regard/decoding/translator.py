@@ -363,7 +363,7 @@ class Translator:
     def edit(
         self,
         of: "Editable",
-        edits: Sequence["Edit"] = (),
+        edits: "Edit | Sequence[Edit]" = (),
         *,
         step: int | None = None,
         weights: Mapping[int, float] | Sequence[float] | None = None,
