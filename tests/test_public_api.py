@@ -19,7 +19,7 @@ import regard
 ROOT = Path(__file__).parents[1]
 RECORDED = Path(__file__).with_name("public_api.txt")
 CHANGELOG = ROOT / "CHANGELOG.md"
-MODULES = ("regard", "regard.attention", "regard.batch")
+MODULES = ("regard", "regard.attention", "regard.batch", "regard.viz")
 
 
 def surface() -> str:

@@ -19,6 +19,8 @@ from regard.errors import ConfigError, DataError, DisplayError, ModelError, Rega
 if TYPE_CHECKING:
     from regard import attention
     from regard.api import evaluate, load, train
+    from regard.decoding.editing import EditedTranslation
+    from regard.decoding.edits import AblateHead, DropSource, ForcePrefix, SetRow, SetWeights, edits_from_json
     from regard.decoding.translation import Translation
     from regard.decoding.translator import Translator
     from regard.evaluation.report import Report
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AblateHead",
     "AnswerPredictor",
     "AttentionTrace",
     "CaptionPredictor",
@@ -40,32 +43,45 @@ __all__ = [
     "DataError",
     "DetectionPredictor",
     "DisplayError",
+    "DropSource",
+    "EditedTranslation",
+    "ForcePrefix",
     "ImageClassPredictor",
     "ModelError",
     "RegardError",
     "Report",
+    "SetRow",
+    "SetWeights",
     "TextLabeller",
     "TrainingError",
     "TrainingResult",
     "Translation",
     "Translator",
     "attention",
+    "edits_from_json",
     "evaluate",
     "load",
     "train",
 ]
 
 _PLACES = {
+    "AblateHead": "regard.decoding.edits",
     "AnswerPredictor": "regard.tasks.visual_questions.predictor",
     "AttentionTrace": "regard.viz.trace",
     "CaptionPredictor": "regard.tasks.captioning.predictor",
     "DetectionPredictor": "regard.tasks.detection.predictor",
+    "DropSource": "regard.decoding.edits",
+    "EditedTranslation": "regard.decoding.editing",
+    "ForcePrefix": "regard.decoding.edits",
     "ImageClassPredictor": "regard.tasks.image_classification.predictor",
     "Report": "regard.evaluation.report",
+    "SetRow": "regard.decoding.edits",
+    "SetWeights": "regard.decoding.edits",
     "TextLabeller": "regard.tasks.text_classification.text_labeller",
     "TrainingResult": "regard.training.train_model:Result",
     "Translation": "regard.decoding.translation",
     "Translator": "regard.decoding.translator",
+    "edits_from_json": "regard.decoding.edits",
     "evaluate": "regard.api",
     "load": "regard.api",
     "train": "regard.api",

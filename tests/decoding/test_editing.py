@@ -18,6 +18,7 @@ from regard.data.batching import pad_sources
 from regard.data.special_tokens import BOS, EOS
 from regard.data.tokenizers import Tokenizers, Words
 from regard.decoding import translator as translator_module
+from regard.decoding.edit_hooks import edited as new_rows
 from regard.decoding.edit_hooks import hooks_of
 from regard.decoding.editing import EditedTranslation, force_edited
 from regard.decoding.edits import (
@@ -276,7 +277,7 @@ def test_the_others_share_the_rest_in_proportion(row, weights):
     rows = torch.tensor(row, dtype=torch.float64)[None, None, None]
     rows = rows / rows.sum()
     edit = SetWeights(step=0, weights=weights)
-    found = edit.applied(rows, torch.ones(1, 1, 1, 5, dtype=torch.bool))[0, 0, 0]
+    found = new_rows(edit, rows, torch.ones(1, 1, 1, 5, dtype=torch.bool))[0, 0, 0]
     assert found.sum().item() == pytest.approx(1)
     np.testing.assert_allclose(found, edited_row(rows[0, 0, 0].numpy(), edit), rtol=1e-5, atol=1e-6)
 

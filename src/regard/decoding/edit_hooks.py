@@ -1,16 +1,17 @@
-"""From edits to hooks on a decoder's attention modules."""
+"""Edits become hooks on a decoder's attention modules: checked against what the model has, and applied to weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.attention import Attention
 from regard.attention.weight_hooks import Look, WeightHook
-from regard.decoding.edits import DropSource, Edit, SetRow, WeightEdit
+from regard.decoding.edits import OVER, AblateHead, DropSource, Edit, SetRow, SetWeights, WeightEdit
 from regard.errors import ConfigError
 from regard.models.protocol import Decoder
-from regard.shapes import Float, Tensor
+from regard.shapes import Bool, Float, Tensor
 
 
 class EditHook(WeightHook):
@@ -29,8 +30,42 @@ class EditHook(WeightHook):
             heads = slice(None) if edit.head is None else slice(edit.head, edit.head + 1)
             allowed = look.allowed.expand(-1, weights.shape[1], steps, -1)
             weights = weights.clone()
-            weights[:, heads, at] = edit.applied(weights[:, heads, at], allowed[:, heads, at])
+            weights[:, heads, at] = edited(edit, weights[:, heads, at], allowed[:, heads, at])
         return weights
+
+
+def edited(
+    edit: WeightEdit, rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B #H #T S"]
+) -> Float[Tensor, "B H T S"]:
+    """Return the new weights of rows; `free` are the positions that may be attended to."""
+    if isinstance(edit, SetWeights):
+        return _shared(list(edit.weights), list(edit.weights.values()), rows, free.expand_as(rows))
+    if isinstance(edit, SetRow):
+        return rows.new_tensor(edit.row).expand_as(rows)
+    assert isinstance(edit, AblateHead)
+    if edit.to == "zero":
+        return rows.new_zeros(rows.shape)
+    uniform = free.expand_as(rows).to(rows.dtype)
+    return uniform / uniform.sum(dim=-1, keepdim=True).clamp_min(1.0)
+
+
+def _shared(
+    at: list[int], given: list[float], rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B H T S"]
+) -> Float[Tensor, "B H T S"]:
+    """Set some weights; the others share the rest of each row's sum."""
+    left = (rows.sum(dim=-1, keepdim=True) - sum(given)).clamp_min(0.0)
+    others, open_to = rows.clone(), free.to(rows.dtype)
+    others[..., at] = open_to[..., at] = 0.0
+    had, room = others.sum(dim=-1, keepdim=True), open_to.sum(dim=-1, keepdim=True)
+    if bool(((had == 0) & (room == 0) & (left > OVER)).any()):
+        raise ConfigError(
+            f"An edit leaves no position for a weight of {float(left.max()):.4g}: give it to another position, or "
+            "silence the head with AblateHead."
+        )
+    in_proportion = others * (left / had.clamp_min(torch.finfo(rows.dtype).tiny))
+    new = in_proportion + (had == 0) * open_to * (left / room.clamp_min(1.0))
+    new[..., at] = rows.new_tensor(given)
+    return new
 
 
 def hooks_of(decoder: Decoder[Any], edits: Sequence[Edit], source_length: int) -> Mapping[nn.Module, WeightHook]:
@@ -66,7 +101,7 @@ def _dropped(decoder: Decoder[Any], edits: Sequence[Edit], source_length: int) -
 
 def _check_positions(edit: WeightEdit, source_length: int, dropped: tuple[int, ...]) -> None:
     if edit.attention == "own":
-        for position in edit.positions:
+        for position in _positions(edit):
             if edit.step is None or position > edit.step:
                 raise ConfigError(
                     f"An edit gives weight to position {position} of the decoder's own past at step {edit.step}: name "
@@ -77,7 +112,7 @@ def _check_positions(edit: WeightEdit, source_length: int, dropped: tuple[int, .
                 f"An edit's row has {len(edit.row)} weights, but step {edit.step} sees {edit.step + 1} positions."
             )
         return
-    for position in edit.positions:
+    for position in _positions(edit):
         if position >= source_length:
             raise _no_position(position, source_length)
     if isinstance(edit, SetRow) and len(edit.row) != source_length:
@@ -85,8 +120,15 @@ def _check_positions(edit: WeightEdit, source_length: int, dropped: tuple[int, .
             f"An edit's row has {len(edit.row)} weights, but the source has {source_length} tokens (with the end "
             "token): give one for each."
         )
-    if lost := set(edit.positions) & set(dropped):
+    if lost := set(_positions(edit)) & set(dropped):
         raise ConfigError(f"An edit gives weight to position {min(lost)}, which another edit drops.")
+
+
+def _positions(edit: WeightEdit) -> tuple[int, ...]:
+    """Return the positions that an edit gives weight."""
+    if isinstance(edit, SetWeights):
+        return tuple(edit.weights)
+    return tuple(at for at, weight in enumerate(edit.row) if weight) if isinstance(edit, SetRow) else ()
 
 
 def _check_heads(edit: WeightEdit, modules: Sequence[Attention]) -> None:

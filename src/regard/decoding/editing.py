@@ -20,6 +20,7 @@ from regard.decoding.token_limits import limit
 from regard.decoding.translation import Translation
 from regard.errors import ConfigError
 from regard.models.inference_mode import inference_mode
+from regard.viz.notebook import changes_html
 from regard.viz.trace import AttentionTrace
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class EditedTranslation(Translation):
             new_tokens=new,
             new_log_probs=self.attention.log_probs,
         )
+
+    def _repr_html_(self) -> str:
+        """Show what changed, then the new translation with its attention."""
+        changes = [(change.kind, change.old, change.new) for change in self.comparison().changes]
+        return changes_html(changes) + super()._repr_html_()
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the trace, which has a `to_json` of its own, as plain lists and strings."""

@@ -1,4 +1,4 @@
-"""Edits of a translation: values that can be stored as JSON, checked against a model, and applied to attention weights.
+"""Edits of a translation, as values that can be stored as JSON.
 
 Steps, layers, heads and source positions count from 0, as in an `AttentionTrace`. A layer or head of None means all of
 them, and a step of None all steps. Edits of the same weights are applied in order, each to the result of the last.
@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import torch
-
 from regard.errors import ConfigError, did_you_mean
-from regard.shapes import Bool, Float, Tensor
 
 OVER = 1e-4
 """How far the sum of weights may be above one: they may have been rounded."""
@@ -66,15 +63,6 @@ class WeightEdit(Edit):
         """The step itself, or the first."""
         return self.step or 0
 
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """The positions that it gives weight."""
-        return ()
-
-    @abstractmethod
-    def applied(self, rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B #H #T S"]) -> Float[Tensor, "B H T S"]:
-        """Return the new weights of the rows it is about; `free` are the positions that may get weight."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SetWeights(WeightEdit):
@@ -108,29 +96,6 @@ class SetWeights(WeightEdit):
     def _record(self) -> dict[str, Any]:
         return {**super()._record(), "weights": {str(at): weight for at, weight in self.weights.items()}}
 
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """The positions set."""
-        return tuple(self.weights)
-
-    def applied(self, rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B #H #T S"]) -> Float[Tensor, "B H T S"]:
-        """Scale the others, then set these."""
-        at, given = list(self.weights), list(self.weights.values())
-        total = rows.sum(dim=-1, keepdim=True).clamp_min(sum(given))
-        left = (total - sum(given)).clamp_min(0.0)
-        others, open_to = rows.clone(), free.expand_as(rows).to(rows.dtype)
-        others[..., at] = open_to[..., at] = 0.0
-        had, room = others.sum(dim=-1, keepdim=True), open_to.sum(dim=-1, keepdim=True)
-        if bool(((had == 0) & (room == 0) & (left > OVER)).any()):
-            raise ConfigError(
-                f"An edit leaves no position for a weight of {float(left.max()):.4g}: give it to another position, or "
-                "silence the head with AblateHead."
-            )
-        tiny = torch.finfo(rows.dtype).tiny
-        new = others * (left / had.clamp_min(tiny)) + (had == 0) * open_to * (left / room.clamp_min(1.0))
-        new[..., at] = rows.new_tensor(given)
-        return new
-
 
 @dataclass(frozen=True, kw_only=True)
 class SetRow(WeightEdit):
@@ -153,15 +118,6 @@ class SetRow(WeightEdit):
     def _record(self) -> dict[str, Any]:
         return {**super()._record(), "row": list(self.row)}
 
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """The positions with weight."""
-        return tuple(at for at, weight in enumerate(self.row) if weight)
-
-    def applied(self, rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B #H #T S"]) -> Float[Tensor, "B H T S"]:
-        """Replace the rows."""
-        return rows.new_tensor(self.row).expand_as(rows)
-
 
 @dataclass(frozen=True, kw_only=True)
 class AblateHead(WeightEdit):
@@ -180,13 +136,6 @@ class AblateHead(WeightEdit):
 
     def _record(self) -> dict[str, Any]:
         return {**super()._record(), "to": self.to}
-
-    def applied(self, rows: Float[Tensor, "B H T S"], free: Bool[Tensor, "B #H #T S"]) -> Float[Tensor, "B H T S"]:
-        """Remove all weight, or spread it."""
-        if self.to == "zero":
-            return rows.new_zeros(rows.shape)
-        open_to = free.expand_as(rows).to(rows.dtype)
-        return open_to / open_to.sum(dim=-1, keepdim=True).clamp_min(1.0)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from regard.data.special_tokens import MARKS, UNK
 from regard.data.tokenizers.base import Tokenizer
 from regard.decoding.hypothesis import Hypothesis
+from regard.viz.notebook import notebook_html
 from regard.viz.trace import SPECIAL, AttentionTrace
 
 
@@ -28,6 +29,10 @@ class Translation:
     """Further hypotheses, best first, if more than one was requested."""
     source: str = ""
     """The text that was translated; empty if there was none."""
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook, with its attention."""
+        return notebook_html(self.attention, title=self.text)
 
 
 class Read(NamedTuple):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -65,6 +65,25 @@ class AttentionTrace:
                     f"A trace's {name} must have one entry per token ({count}) or none, got {len(getattr(self, name))}."
                 )
 
+    @classmethod
+    def from_arrays(
+        cls,
+        weights: Any,
+        source: Sequence[str],
+        target: Sequence[str],
+        *,
+        log_probs: Sequence[float] = (),
+        special: Collection[str] = SPECIAL,
+    ) -> "AttentionTrace":
+        """Make a trace of the weights of any model.
+
+        `weights` are an array or tensor of the shape target × source, heads × target × source, or layers × heads ×
+        target × source. `special` are the tokens that are not text.
+        """
+        from regard.viz.array_trace import trace_of_arrays
+
+        return trace_of_arrays(weights, source, target, log_probs=log_probs, special=special)
+
     def look(self, layer: int | None = None, head: int | None = None) -> NDArray[np.float32]:
         """Return one target × source matrix: a layer and head, or the mean over those not given.
 
@@ -119,6 +138,12 @@ class AttentionTrace:
         from regard.viz.heatmap_terminal import heatmap
 
         return heatmap(self, width=width, color=color, layer=layer, head=head)
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook, to step through its words."""
+        from regard.viz.notebook import notebook_html
+
+        return notebook_html(self)
 
     def __str__(self) -> str:
         return self.render() if self.weights.shape[0] else f"{' '.join(self.target)} (no attention)"
