@@ -510,7 +510,7 @@ def test_edits_are_read_back_from_json(edit):
 # -- where it runs ----------------------------------------------------------------------------------------------------
 
 
-def test_neither_the_compiled_nor_the_recorded_search_is_used(monkeypatch):
+def test_neither_compiled_nor_recorded_searches_nor_fused_kernels_are_used(monkeypatch):
     translator = make(MODEL)
     plain = translator.translate([TEXT], beam=1)[0]
 
@@ -519,6 +519,8 @@ def test_neither_the_compiled_nor_the_recorded_search_is_used(monkeypatch):
 
     monkeypatch.setattr(translator_module, "search_natively", refuse)
     monkeypatch.setattr(translator._graphs, "search", refuse)
+    for fast in ("_look_fused", "_look_in_step", "_glance", "_look_additively", "_look_in_blocks"):
+        monkeypatch.setattr(Attention, fast, refuse)
     edited = translator.edit(plain, step=0, weights={1: 1.0})
     assert edited.attention.weights[0, 0, 0, 1] == 1
     hooks = hooks_of(translator.model.decoder, [SetWeights(step=0, weights={1: 1.0})], LENGTH)

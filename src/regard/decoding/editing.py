@@ -107,7 +107,7 @@ class EditedTranslation(Translation):
     def _repr_html_(self) -> str:
         """Show what changed, then the new translation with its attention."""
         changes = [(change.kind, change.old, change.new) for change in self.comparison().changes]
-        return changes_html(changes) + super()._repr_html_()
+        return changes_html(changes, self.attention.special) + super()._repr_html_()
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the trace, which has a `to_json` of its own, as plain lists and strings."""

@@ -1,14 +1,14 @@
 """Traces as HTML for notebooks: each in a frame of its own, so that several never clash and nothing is fetched."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from html import escape
 
 from regard.viz.token_labels import friendly
 from regard.viz.trace import AttentionTrace
 
-CELL, AROUND = 26, 330
+CELL, AROUND = 26, 420
 """Height of a row of the matrix, and of everything else, in pixels."""
-LEAST, MOST = 420, 900
+LEAST, MOST = 480, 960
 """Limits of a frame's height; a taller page scrolls."""
 
 _FRAME = (
@@ -29,19 +29,19 @@ def notebook_html(trace: AttentionTrace, title: str = "") -> str:
     return _FRAME.format(title=escape(title or "Attention"), height=height, page=escape(page))
 
 
-def changes_html(changes: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> str:
+def changes_html(changes: Sequence[tuple[str, Sequence[str], Sequence[str]]], special: Set[str]) -> str:
     """Return a diff of tokens; each change has a kind, old tokens and new tokens."""
+
+    def joined(tokens: Sequence[str]) -> str:
+        return escape(" ".join(friendly(tokens, special)))
+
     parts = []
     for kind, old, new in changes:
         if kind == "same":
-            parts.append(_joined(new))
+            parts.append(joined(new))
             continue
         if old:
-            parts.append(f"<del>{_joined(old)}</del>")
+            parts.append(f"<del>{joined(old)}</del>")
         if new:
-            parts.append(f"<ins>{_joined(new)}</ins>")
+            parts.append(f"<ins>{joined(new)}</ins>")
     return f'<p dir="auto">{" ".join(parts)}</p>'
-
-
-def _joined(tokens: Sequence[str]) -> str:
-    return escape(" ".join(friendly(tokens)))
