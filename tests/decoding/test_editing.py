@@ -443,6 +443,11 @@ def test_edits_add_up_and_are_undone_exactly():
     same(translator.edit(TEXT, []), unedited(translator))
 
 
+def test_the_last_prefix_counts():
+    translator = make(SYSTEMS["transformer2017-small"])
+    assert translator.edit(TEXT, [ForcePrefix(("la", "un")), ForcePrefix(("robe",))]).tokens[0] == "robe"
+
+
 def test_a_forced_prefix_outlives_the_edit_of_an_earlier_step():
     translator = make(SYSTEMS["transformer2017-small"])
     forced = translator.edit(TEXT, [ForcePrefix(("la", "robe", "un"))])
