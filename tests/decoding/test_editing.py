@@ -464,6 +464,10 @@ def test_a_trace_is_as_good_as_its_translation(tmp_path):
     one, other = (translator.edit(of, step=1, weights={2: 0.9}) for of in (before, loaded))
     same(one, other)
     assert other.before.text == before.text
+    bare = type(loaded)(loaded.source, loaded.target, loaded.weights[:0], (), None)  # as from other programs
+    from_bare = translator.edit(bare, step=1, weights={2: 0.9})
+    same(from_bare, one)
+    assert from_bare.comparison().old_log_probs == pytest.approx(before.attention.log_probs, rel=1e-4, abs=1e-5)
     assert other.source == TEXT
 
 

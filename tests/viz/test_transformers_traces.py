@@ -15,7 +15,7 @@ SOURCES = [[5, 6, 7, 8, 9, 2], [9, 8, 7, 2]]
 PAD, START, END = 1, 1, 2
 
 
-@pytest.fixture(scope="module", params=["marian", "bart"])
+@pytest.fixture(scope="module", params=["marian", "bart", "t5"])
 def model(request):
     logging.getLogger("transformers").setLevel(logging.ERROR)
     sizes = {
@@ -27,11 +27,15 @@ def model(request):
     torch.manual_seed(3)
     if request.param == "marian":
         made = transformers.MarianMTModel(transformers.MarianConfig(**sizes))
+    elif request.param == "t5":
+        own = {"d_kv": 4, "d_ff": 12, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
+        made = transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **own))
     else:
         made = transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes))
     with torch.no_grad():
         for parameter in made.parameters():
-            parameter.mul_(6.0)  # first weights hardly tell one token from another
+            # First weights hardly tell one token from another; T5's are larger.
+            parameter.mul_(2.0 if request.param == "t5" else 6.0)
     return made.eval()
 
 

@@ -36,6 +36,8 @@ SHARP, SPREAD = 0.4, 0.8
 """Relative entropies up to which attention is sharp, and from which it is spread out."""
 TWICE, NEVER = 1.5, 0.15
 """Total weights, in target tokens, from which a source token counts as attended to twice, and up to which as never."""
+PAIRS = 1 << 18
+"""Maximum number of source and target positions in memory at a time, over all rows, for gradients."""
 FEWEST = 3
 """Rank correlations need this many source tokens."""
 
@@ -189,32 +191,41 @@ def gradient_times_input(
     return (slopes * leaf).sum(dim=-1).detach()
 
 
+@torch.inference_mode(False)
 def source_gradient(model: Seq2Seq, source: list[int], target: list[int]) -> Matrix:
     """Return gradient × input of each target token's log-probability, for each source embedding."""
     device = next(model.parameters()).device
-    # A row for each target token, so that one backward pass gives all gradients.
-    tokens = torch.tensor([target] * len(target), device=device)
-    read, mask = (part.to(device) for part in pad_sources([source] * len(target)))
-    assert model.source_embedding is not None
     training = model.training
     model.eval()
     # cuDNN has no backward of recurrent networks in evaluation mode.
     plain = torch.backends.cudnn.flags(enabled=False) if device.type == "cuda" else nullcontext()
+    rows = max(1, PAIRS // (len(source) * len(target)))
     try:
-        with plain, torch.no_grad():
-            order = reversal(mask, kept=1) if model.reverse_source else None
-            embedded = model.source_embedding(read if order is None else read.gather(1, order))
-
-            def value(inputs: Tensor) -> Tensor:
-                encoded = model.turned(read, mask, lambda _: model.encoder(inputs, mask))
-                every = model.decoder.logits(model.decoder.teach(shifted(tokens), encoded)).float().log_softmax(dim=-1)
-                return every.gather(-1, tokens[..., None])[..., 0].diagonal()
-
-            found = gradient_times_input(value, embedded)
-            found = found if order is None else found.gather(1, order)
+        with plain:
+            steps = range(0, len(target), rows)
+            parts = [_gradient_rows(model, source, target[: first + rows], first) for first in steps]
     finally:
         model.train(training)
-    return found.float().cpu().numpy()
+    return torch.cat(parts).float().cpu().numpy()
+
+
+def _gradient_rows(model: Seq2Seq, source: list[int], target: list[int], first: int) -> Float[Tensor, "T S"]:
+    """Return the gradients of the target's tokens from `first` on, by one backward pass: each has a row of its own."""
+    device, count = next(model.parameters()).device, len(target) - first
+    tokens = torch.tensor([target] * count, device=device)
+    read, mask = (part.to(device) for part in pad_sources([source] * count))
+    order = reversal(mask, kept=1) if model.reverse_source else None
+    assert model.source_embedding is not None
+    with torch.no_grad():
+        embedded = model.source_embedding(read if order is None else read.gather(1, order))
+
+    def value(inputs: Tensor) -> Tensor:
+        encoded = model.turned(read, mask, lambda _: model.encoder(inputs, mask))
+        every = model.decoder.logits(model.decoder.teach(shifted(tokens), encoded)).float().log_softmax(dim=-1)
+        return every.gather(-1, tokens[..., None])[..., 0].diagonal(offset=first)
+
+    found = gradient_times_input(value, embedded)
+    return found if order is None else found.gather(1, order)
 
 
 def relative_entropy(weights: Matrix) -> Matrix:

@@ -219,11 +219,16 @@ def opened(translator: "Translator", of: Translation | AttentionTrace) -> tuple[
     if not trace.target or not trace.source:
         raise ConfigError("The translation is empty, so there is nothing to edit or to explain.")
     source = token_ids(translator.tokenizers.source, trace.source)
-    if isinstance(of, Translation):
-        return source, of if of.source else replace(of, source=translator.tokenizers.source.decode(source))
-    written = translator.tokenizers.target.decode(token_ids(translator.tokenizers.target, trace.target))
+    if isinstance(of, Translation) and of.source:
+        return source, of
     read = translator.tokenizers.source.decode(source)
-    return source, Translation(written, trace.score or sum(trace.log_probs), trace.target, trace, source=read)
+    if isinstance(of, Translation):
+        return source, replace(of, source=read)
+    target = token_ids(translator.tokenizers.target, trace.target)
+    if not trace.log_probs:
+        trace = replace(trace, log_probs=tuple(force_edited(translator, source, target, ()).log_probs))
+    score = sum(trace.log_probs) if trace.score is None else trace.score
+    return source, Translation(translator.tokenizers.target.decode(target), score, trace.target, trace, source=read)
 
 
 def token_ids(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:
