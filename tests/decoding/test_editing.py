@@ -665,6 +665,14 @@ def test_an_edit_that_does_not_fit_is_refused(given, message, transformer):
     assert not is_hooked()
 
 
+def test_a_step_that_no_translation_of_a_text_can_reach_is_refused():
+    translator = make(MODEL)
+    with pytest.raises(ConfigError) as caught:
+        translator.edit(TEXT, SetWeights(step=7, weights={0: 1.0}))
+    assert str(caught.value) == "There is no step 7: the translation of this text has at most 7 tokens."
+    translator.edit(TEXT, SetWeights(step=6, weights={0: 1.0}))
+
+
 def test_a_model_without_attention_takes_prefixes_alone():
     translator = make(replace(MODEL, attention=None))
     assert translator.edit(TEXT, [ForcePrefix(("un",))]).tokens[0] == "un"

@@ -11,7 +11,7 @@ from regard.data.batching import pad_sources
 from regard.data.special_tokens import BOS, EOS
 from regard.data.tokenizers.base import Tokenizer
 from regard.decoding.edit_hooks import hooks_of
-from regard.decoding.edits import Edit, ForcePrefix, KeepPrefix, SetRow, SetWeights, WeightEdit
+from regard.decoding.edits import Edit, ForcePrefix, KeepPrefix, SetRow, SetWeights
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
 from regard.decoding.search import Request, check_options, search_for
@@ -144,8 +144,7 @@ def edits_of(
                 "A token is taken at a step of a translation: give the translation, without layer and head."
             )
         before = of.tokens if isinstance(of, Translation) else of.target
-        if not 0 <= step < len(before):
-            raise ConfigError(f"There is no step {step}: the translation has {len(before)} tokens, counted from 0.")
+        check_step(step, len(before))
         return (*edits, ForcePrefix((*before[:step], token)))
     if isinstance(weights, Mapping):
         return (*edits, SetWeights(step=step, layer=layer, head=head, weights=weights))
@@ -167,19 +166,25 @@ def edit(
         source, before = opened(translator, of)
         text, own = before.source, before.edits if isinstance(before, EditedTranslation) else ()
         for one in edits:
-            if isinstance(one, WeightEdit) and one.step is not None and one.step >= len(before.tokens):
-                raise ConfigError(
-                    f"There is no step {one.step}: the translation has {len(before.tokens)} tokens, counted from 0."
-                )
+            check_step(one.first_step, len(before.tokens))
         every = (*own, *_kept(before.tokens, own, edits), *edits)
-    most = limit(options, 0, len(source), ())
+    prefix = token_ids(translator.tokenizers.target, prefix_of(every))
+    most = limit(options, 0, len(source), prefix)
     for one in every:
-        if isinstance(one, WeightEdit) and one.step is not None and one.step >= most:
-            raise ConfigError(f"There is no step {one.step}: the translation of this text has at most {most} tokens.")
+        if one.first_step >= most:
+            raise ConfigError(
+                f"There is no step {one.first_step}: the translation of this text has at most {most} tokens."
+            )
     found = search(translator, source, text, every, options, candidates)
     again = force_edited(translator, source, token_ids(translator.tokenizers.target, before.tokens), every)
     own_fields = {name: getattr(found, name) for name in Translation.__dataclass_fields__}
     return EditedTranslation(**own_fields, edits=every, before=before, edited_log_probs=tuple(again.log_probs))
+
+
+def check_step(step: int, count: int) -> None:
+    """Raise a ConfigError if a translation of `count` tokens has no such step."""
+    if not 0 <= step < count:
+        raise ConfigError(f"There is no step {step}: the translation has {count} tokens, counted from 0.")
 
 
 def _kept(tokens: Sequence[str], own: Sequence[Edit], new: Sequence[Edit]) -> list[Edit]:

@@ -13,7 +13,7 @@ from regard.attention import Attention
 from regard.attention.weight_hooks import Look, WeightHook, hooked
 from regard.data.batching import pad_sources
 from regard.decoding.edit_hooks import hooks_of
-from regard.decoding.editing import EditedTranslation, opened, token_ids
+from regard.decoding.editing import EditedTranslation, check_step, opened, token_ids
 from regard.decoding.teacher_forcing import shifted
 from regard.decoding.translation import Translation
 from regard.errors import ConfigError
@@ -102,10 +102,7 @@ def explain_step(
     """See `Translator.explain_step`."""
     translator.check_source()
     source, translation = opened(translator, of)
-    if not 0 <= step < len(translation.tokens):
-        raise ConfigError(
-            f"There is no step {step}: the translation has {len(translation.tokens)} tokens, counted from 0."
-        )
+    check_step(step, len(translation.tokens))
     if candidates < 0:
         raise ConfigError(f"candidates is {candidates}; it must be at least 0 (0 for none).")
     target, decoder = translator.tokenizers.target, translator.decoder(translator.options)
@@ -146,7 +143,8 @@ def value_lengths(module: Attention, values: Float[Tensor, "H S V"]) -> Float[Te
     if module.heads is not None:
         by_head = module.heads.W_o.weight.view(-1, *values.shape[::2])  # D H V
         values = torch.einsum("dhv,hsv->hsd", by_head, values.to(by_head.dtype))
-    return values.norm(dim=-1)
+    lengths: Tensor = values.norm(dim=-1)
+    return lengths
 
 
 def _numbers(values: NDArray[np.float32]) -> list[list[float | None]]:
