@@ -146,7 +146,7 @@ def test_findings_are_told_in_words():
     )
 
 
-def test_what_cannot_be_measured_is_told():
+def test_what_cannot_be_measured_is_told(monkeypatch):
     blind = make(tiny(preset("sutskever2014-small").model))
     found = blind.attribution(unedited(blind))
     assert found.attention is None
@@ -162,4 +162,6 @@ def test_what_cannot_be_measured_is_told():
     both = Translator(Ensemble(models), Tokenizers(WORDS, WORDS), DecodingConfig(max_length=4))
     found = both.attribution(unedited(both))
     assert found.gradient is None
+    monkeypatch.setattr(attribution, "LONGEST", 100)
+    assert blind.attribution(unedited(blind)).gradient is None
     assert len(found.head_agreement) == 2

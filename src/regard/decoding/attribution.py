@@ -38,6 +38,8 @@ TWICE, NEVER = 1.5, 0.15
 """Total weights, in target tokens, from which a source token counts as attended to twice, and up to which as never."""
 PAIRS = 1 << 18
 """Maximum number of source and target positions in memory at a time, over all rows, for gradients."""
+LONGEST = 1 << 23
+"""Source length × target length² up to which gradients are computed: each target token takes a pass of its own."""
 FEWEST = 3
 """Rank correlations need this many source tokens."""
 
@@ -62,7 +64,9 @@ class Attribution:
     occlusion: Matrix
     """By how much the log-probability of a target token falls when the source token is taken out of the text."""
     gradient: Matrix | None
-    """Gradient of the log-probability with respect to the source embedding, times the embedding; None for ensembles."""
+    """Gradient of the log-probability with respect to the source embedding, times the embedding.
+
+    None for ensembles and very long texts."""
     attention: Matrix | None
     """Attention weights, the mean over layers and heads; None without attention."""
     entropy: tuple[float, ...]
@@ -141,7 +145,7 @@ def attribution(translator: "Translator", of: Translation | AttentionTrace) -> A
     weights = looks.permute(1, 2, 0, 3).numpy()  # layers, heads, target, source
     occluded = occlusion(translator, source, target, real, log_probs)
     gradient = None
-    if isinstance(translator.model, Seq2Seq):
+    if isinstance(translator.model, Seq2Seq) and len(source) * len(target) ** 2 <= LONGEST:
         gradient = np.full_like(occluded, np.nan)
         gradient[:, real] = source_gradient(translator.model, source, target)[:, real]
     attention = weights.mean(axis=(0, 1)) if weights.shape[0] else None
