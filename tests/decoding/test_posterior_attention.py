@@ -14,7 +14,7 @@ from regard.data.pair import Pair
 from regard.data.special_tokens import BOS
 from regard.decoding import posterior_attention
 from regard.decoding.posterior_attention import bayes, explain
-from regard.decoding.translator import force
+from regard.decoding.teacher_forcing import force
 from regard.errors import ModelError
 from regard.masks import from_lengths
 from regard.models.build import build_model

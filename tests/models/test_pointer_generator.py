@@ -11,7 +11,7 @@ from regard.config import AttentionConfig, DecoderConfig, DecodingConfig, Encode
 from regard.data.batching import Batch
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.search import search
-from regard.decoding.translator import force
+from regard.decoding.teacher_forcing import force
 from regard.errors import ConfigError
 from regard.masks import from_lengths
 from regard.models.build import build_empty, build_model

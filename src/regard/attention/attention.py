@@ -31,6 +31,7 @@ from regard.attention.score.additive import HiddenLayer
 from regard.attention.score.dot import Dot
 from regard.attention.score.general import General
 from regard.attention.score.scaled_dot import ScaledDot
+from regard.attention.weight_hooks import Look, WeightHook, hook_of
 from regard.masks import erase, exact, is_known
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
 from regard.step_loop import current, mixed
@@ -120,10 +121,14 @@ class Attention(nn.Module):
 
     def alone(self, memory: Memory, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
         """Return the context that results when all weight is on one given position of a row."""
-        heads = 1 if self.heads is None else self.heads.heads
-        return self._join(repeat(memory.values[rows, :, places][:, :, None], heads))[:, 0]
+        return self._join(repeat(memory.values[rows, :, places][:, :, None], self.head_count))[:, 0]
 
     # -- attending ---------------------------------------------------------------------------------------------------
+
+    @property
+    def head_count(self) -> int:
+        """Number of heads."""
+        return 1 if self.heads is None else self.heads.heads
 
     @property
     def one_by_one(self) -> bool:
@@ -165,10 +170,9 @@ class Attention(nn.Module):
 
     def _one_by_one(self, query: Float[Tensor, "B T Q"], memory: Memory, carry: Carry) -> Attended:
         batch, size = memory.mask.shape
-        heads = 1 if self.heads is None else self.heads.heads
         # At least float32: this sums many small weights.
         kind = torch.promote_types(memory.values.dtype, torch.float32)
-        nothing = memory.values.new_zeros(batch, heads, size, dtype=kind)
+        nothing = memory.values.new_zeros(batch, self.head_count, size, dtype=kind)
         carry = carry if carry.covered is not None else Carry(carry.position, None, nothing)
         attended = []
         for t in range(query.shape[1]):
@@ -197,6 +201,9 @@ class Attention(nn.Module):
             assert carry.covered is not None
             keys = self.coverage(repeat(memory.keys, queries.shape[1]), carry.covered, memory.fertility)
             memory = memory._replace(keys=keys)
+        hook = hook_of(self)
+        if hook is not None:
+            return self._look_hooked(hook, query, queries, memory, carry)
         if isinstance(self.reach, LocalReach):
             return self._look_around(query, queries, memory, carry, look)
         if isinstance(self.focus, Monotonic) and not self.training and not torch.compiler.is_exporting():
@@ -231,6 +238,49 @@ class Attention(nn.Module):
         focused = self._focused(scores, queries, pair, allowed, carry)
         context = mixed(focused.weights.to(memory.values.dtype), repeat(memory.values, heads))
         return _Looked(self._with_places(context, focused, pair), focused.weights, focused)
+
+    def _look_hooked(
+        self,
+        hook: WeightHook,
+        query: Float[Tensor, "B T D"],
+        queries: Float[Tensor, "B H T Q"],
+        memory: Memory,
+        carry: Carry,
+    ) -> _Looked:
+        """Attend by the plain formula, for every combination of parts, with the weights that the hook returns."""
+        heads, steps = queries.shape[1:3]
+        at = places(carry.position, steps, queries.device)
+        pair = at, torch.arange(memory.mask.shape[1], device=queries.device)[None]
+        allowed, factor = self._allowed_in_all(query, memory, carry, pair)
+        for position in hook.dropped:
+            allowed = allowed & (pair[1] != position)
+        scores = self.score(queries, repeat(memory.keys, heads))
+        if self.position is not None and self.position.adds:
+            scores = scores + self.position.bias(queries, pair[1] - at[:, None], self.score)
+        scores = self._cooled(scores)
+        focused: Focused = self.focus(scores, allowed, carry.last)
+        weights = focused.weights if factor is None else focused.weights * factor
+        values = repeat(memory.values, heads)
+        edited = hook(Look(int(carry.position), scores, allowed, weights, values))
+        place = focused.place
+        if place is not None and edited is not weights:
+            # A focus that goes on from where it stopped goes on from the largest edited weight, if there is any.
+            stopped = functional.one_hot(edited.argmax(dim=-1), edited.shape[-1]).to(place.dtype)
+            place = torch.where((edited > 0).any(dim=-1, keepdim=True), stopped, place)
+        focused = Focused(edited, place=place)
+        context = edited.to(values.dtype) @ values
+        return _Looked(self._with_places(context, focused, pair), edited, focused)
+
+    def _allowed_in_all(
+        self, query: Float[Tensor, "B T D"], memory: Memory, carry: Carry, pair: Places
+    ) -> tuple[Bool[Tensor, "B 1 #T S"], Float[Tensor, "B 1 T S"] | None]:
+        """Return which of all keys each query may attend to, and the factor on the normalised weights, if any."""
+        if isinstance(self.reach, LocalReach):
+            window = self.reach.window(query, memory.mask, carry.position, memory.mask.shape[1])
+            return window.allowed[:, None], None if window.factor is None else window.factor[:, None]
+        pairs = self.reach.allowed_in_all(*pair)
+        allowed = memory.mask[:, None, None]
+        return allowed if pairs is None else allowed & pairs, None
 
     def _look_in_blocks(
         self,

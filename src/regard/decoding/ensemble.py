@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard.attention import Attention
 from regard.errors import ConfigError
 from regard.models.protocol import Decoder, Encoded, Step, Taught
 from regard.models.seq2seq import Seq2Seq
@@ -57,6 +58,16 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
     def most(self) -> int | None:
         """Maximum target length: the smallest of the members'."""
         return min((member.most for member in self.members if member.most is not None), default=None)
+
+    @property
+    def source_attentions(self) -> list[Attention]:
+        """Those of all members, one member after the other."""
+        return [attention for member in self.members for attention in member.source_attentions]
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """Those of all members, one member after the other."""
+        return [attention for member in self.members for attention in member.own_attentions]
 
     def start(self, encoded: Encoded) -> tuple[Any, ...]:
         """Start each member from its own encoder output."""

@@ -26,6 +26,8 @@ class Translation:
     """The attention of each token."""
     n_best: list["Translation"] = field(default_factory=list)
     """Further hypotheses, best first, if more than one was requested."""
+    source: str = ""
+    """The text that was translated; empty if there was none."""
 
 
 class Read(NamedTuple):

@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.attention.weight_hooks import is_hooked
 from regard.config import DataConfig, DecodingConfig
 from regard.data.batching import pad_sources
 from regard.data.pair import Pair, as_pair
@@ -30,6 +31,7 @@ from regard.decoding.native_search import Engines, in_threads, search_natively
 from regard.decoding.posterior_attention import explain
 from regard.decoding.sampling import key
 from regard.decoding.search import Request, check_options, search_for
+from regard.decoding.teacher_forcing import force
 from regard.decoding.terminology.required_terms import Glossary, Held, RequiredTerms
 from regard.decoding.token_limits import limit
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
@@ -39,8 +41,16 @@ from regard.models.inference_mode import inference_mode
 from regard.models.protocol import Decoder, Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.native.decoder import Engine
-from regard.shapes import Int, Tensor
+from regard.shapes import Tensor
 from regard.viz.trace import SPECIAL, AttentionTrace
+
+if TYPE_CHECKING:
+    from regard.decoding.attribution import Attribution
+    from regard.decoding.editing import Editable, EditedTranslation
+    from regard.decoding.edits import Edit
+    from regard.decoding.search_tree import SearchTree
+    from regard.decoding.self_attention import SelfAttention
+    from regard.decoding.step_explanation import StepExplanation
 
 logger = logging.getLogger("regard")
 
@@ -174,7 +184,7 @@ class Translator:
             return Request(
                 BOS,
                 EOS,
-                banned_tokens(self.tokenizers.target, replacing=replacing),
+                self._banned(options),
                 [starts[row] for row in batch],
                 n_best,
                 candidates,
@@ -189,7 +199,9 @@ class Translator:
 
         most = self._longest_written()
         longest = max((limit(options, most, len(sources[row]), starts[row]) for row in rows), default=1)
-        engine = self._engines.find(self.model, options, candidates, max([longest, *map(len, sources)]))
+        engine = None
+        if not is_hooked():
+            engine = self._engines.find(self.model, options, candidates, max([longest, *map(len, sources)]))
         batch_size = batch_size_for(self.device, options, n_best, batch_size)
 
         def write(group: Sequence[Sequence[int]], hypotheses: Sequence[Sequence[Hypothesis]]) -> Iterator[None]:
@@ -237,7 +249,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """Search with CUDA graphs if there is a GPU and they support the search."""
         decoder, found = self.decoder(options), None
-        if self.device.type == "cuda" and self._graphs.can(options, request):
+        if self.device.type == "cuda" and not is_hooked() and self._graphs.can(options, request):
             found = self._graphs.search(decoder, encoded, options, request, lengths, meanwhile)
         return search_for(decoder, encoded, options, request) if found is None else found
 
@@ -347,6 +359,64 @@ class Translator:
             trace_of(hypothesis, self._read(source), self.tokenizers.target, posterior=posterior)
             for source, hypothesis in zip(sources, written, strict=True)
         ]
+
+    def edit(
+        self,
+        of: "Editable",
+        edits: Sequence["Edit"] = (),
+        *,
+        step: int | None = None,
+        weights: Mapping[int, float] | Sequence[float] | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        token: str | None = None,
+        beam: int = 1,
+        candidates: int = 0,
+        to: str | None = None,
+    ) -> "EditedTranslation":
+        """Translate with edited attention: of a text, or of a translation or trace that this model made.
+
+        `step` and `weights` set attention weights: those of some source positions, `{position: weight}`, where the
+        others share the rest of the row, or a whole row; of one `layer` and `head`, or of all. `step` and `token` take
+        another token there. For everything else, and for several edits at once, give `edits` (regard.decoding.edits).
+
+        The tokens before the first edited step are kept, and decoding goes on from there, greedily unless `beam` is
+        more than 1. The result knows all its edits, also those of an edited translation that it was made from.
+        """
+        from regard.decoding.editing import edit, edits_of
+
+        asked = edits_of(of, edits, step, weights, layer, head, token)
+        return edit(self, of, asked, beam=beam, candidates=candidates, to=to)
+
+    def explain_step(self, of: Translation | AttentionTrace, step: int, candidates: int = 10) -> "StepExplanation":
+        """Return the model's own numbers at one step: scores, mask, weights, the mix of values, and top tokens.
+
+        The translation's tokens are forced, with its edits if it has any.
+        """
+        from regard.decoding.step_explanation import explain_step
+
+        return explain_step(self, of, step, candidates)
+
+    def search_tree(self, text: str, beam: int | None = None, to: str | None = None) -> "SearchTree":
+        """Return all hypotheses of a beam search as a tree: those kept, pruned and finished."""
+        from regard.decoding.search_tree import search_tree
+
+        return search_tree(self, text, beam, to)
+
+    def self_attention(self, of: Translation | AttentionTrace) -> "SelfAttention":
+        """Return the self-attention of a Transformer's encoder and decoder; None for a side that has none.
+
+        The translation's tokens are forced, with its edits if it has any.
+        """
+        from regard.decoding.self_attention import self_attention
+
+        return self_attention(self, of)
+
+    def attribution(self, of: Translation | AttentionTrace) -> "Attribution":
+        """Return how much each source token matters for each target token, and whether the attention agrees."""
+        from regard.decoding.attribution import attribution
+
+        return attribution(self, of)
 
     def check_source(self) -> None:
         """Raise a ModelError for a model without a source."""
@@ -467,8 +537,18 @@ class Translator:
                 # Return the given text verbatim, even where the vocabulary lacks some of it.
                 begun = target.decode(hypothesis.tokens[: len(target.encode(text))])
                 written = text + written.removeprefix(begun)
-            every.append(Translation(written, hypothesis.score, trace.target, trace))
+            every.append(Translation(written, hypothesis.score, trace.target, trace, source=text))
         return replace(every[0], n_best=every[1:])
+
+    def _banned(self, options: DecodingConfig) -> tuple[int, ...]:
+        return banned_tokens(self.tokenizers.target, replacing=options.replace_unknown and self._replaces)
+
+    def _written(
+        self, text: str, source: list[int], best: Sequence[Hypothesis], options: DecodingConfig
+    ) -> Translation:
+        """Build a translation with attention, without terms and posterior attention."""
+        replacing = options.replace_unknown and self._replaces
+        return self._translation(text, source, best, replacing, look=True, posterior=False, held=None)
 
     def _with_copies(self, tokens: Sequence[int], source: list[int], text: str, trace: AttentionTrace) -> str:
         """Replace unknown tokens by source units; a pointer-generator uses the weights of its last layer."""
@@ -499,28 +579,3 @@ def banned_tokens(target: Tokenizer, replaceable: bool = True, replacing: bool =
     known = (target.kind == "words" and replaceable) or (target.kind in SPELLING and replacing)
     marks = (PAD, BOS) if known else (PAD, BOS, UNK)
     return (*marks, *target.tag_ids, *target.control_ids)
-
-
-def force(
-    decoder: Decoder[Any], encoded: Encoded, targets: Sequence[Sequence[int]], look: bool
-) -> list[tuple[list[float], Tensor]]:
-    """Teacher-force a decoder, a row for each source; return log-probabilities and, with `look`, weights.
-
-    Weights are T×L×H×S, on the host: step t generates token t.
-    """
-    tokens, real = (part.to(encoded.states.device) for part in pad_sources(targets))
-    taught = decoder.teach(_shift(tokens), encoded, look)
-    # Leave padding out of the widest matrix product, the one over the vocabulary.
-    every = decoder.logits(taught, real).float().log_softmax(dim=-1)
-    chosen = every.gather(1, tokens[real][:, None])[:, 0].cpu()
-    weights = torch.zeros(len(targets), 0) if taught.weights is None else taught.weights.float().cpu()
-    log_probs = torch.split(chosen, [len(target) for target in targets])
-    return [
-        (own.tolist(), looks[: len(target)] if look else looks)
-        for target, own, looks in zip(targets, log_probs, weights, strict=True)
-    ]
-
-
-def _shift(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Shift targets right: the start token first, without the last token."""
-    return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from regard.attention import Attention
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.masks import exact
@@ -74,6 +75,16 @@ class Pointer(Decoder[PointerState]):
     def most(self) -> int | None:
         """Maximum target length: that of the wrapped decoder."""
         return self.writer.most
+
+    @property
+    def source_attentions(self) -> list[Attention]:
+        """Those of the wrapped decoder."""
+        return self.writer.source_attentions
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """Those of the wrapped decoder."""
+        return self.writer.own_attentions
 
     def copied_as(self, source: Sequence[int]) -> list[int]:
         """Return the target tokens that can be copied from a source."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import nn
 
-from regard.attention import Extras
+from regard.attention import Attention, Extras
 from regard.errors import ModelError
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -47,6 +47,11 @@ class Encoder(nn.Module, ABC):
     summary: Summary
     asks_lengths: ClassVar[bool] = False
     """Whether it needs the source lengths on the host."""
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """The self-attention modules, lowest first; those of a Transformer."""
+        return []
 
     @abstractmethod
     def forward(
@@ -122,6 +127,16 @@ class Decoder(nn.Module, ABC, Generic[State]):
     def most(self) -> int | None:
         """Maximum number of tokens that it can generate; None if unlimited."""
         return None
+
+    @property
+    def source_attentions(self) -> list[Attention]:
+        """The attention modules to the source, one for each layer of `Step.weights`; none without attention."""
+        return []
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """The self-attention modules whose query number t is that of step t, lowest first; those of a Transformer."""
+        return []
 
     @abstractmethod
     def start(self, encoded: Encoded) -> State:

@@ -110,6 +110,12 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         """Maximum target length: the number of positions, if they are learned."""
         return self.embedding.longest
 
+    @property
+    def source_attentions(self) -> list[Attention]:
+        """The attention to the source, if there is any."""
+        inner = self.attention.attention if isinstance(self.attention, TapeAttention) else self.attention
+        return [] if inner is None else [inner]
+
     def start(self, encoded: Encoded) -> RecurrentState:
         """Compute the source's keys and values, and the initial state from its last states."""
         memory = None if self.attention is None else self._remember(self.attention, encoded)

@@ -5,6 +5,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
+from regard.attention import Attention
 from regard.attention.attention import add_extras
 from regard.attention.build import check_pruned
 from regard.config import ModelConfig
@@ -44,6 +45,11 @@ class TransformerEncoder(Encoder):
         self.summary = Summary("", layers=1, width=config.width)
         self.layers = nn.ModuleList(EncoderLayer(model, dropout, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else None
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """The self-attention of each layer."""
+        return [cast(EncoderLayer, layer).self_attention for layer in self.layers]
 
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
@@ -108,6 +114,16 @@ class TransformerDecoder(Decoder[TransformerState]):
     def most(self) -> int | None:
         """Maximum target length: the number of positions, if they are learned."""
         return self.embedding.longest
+
+    @property
+    def source_attentions(self) -> list[Attention]:
+        """The attention to the source of each layer; none in a language model."""
+        return [layer.attention for layer in self.layers if layer.attention is not None]
+
+    @property
+    def own_attentions(self) -> list[Attention]:
+        """The self-attention of each layer."""
+        return [layer.self_attention for layer in self.layers]
 
     def start(self, encoded: Encoded) -> TransformerState:
         """Compute each layer's keys and values of the source."""

@@ -16,8 +16,9 @@ from regard.data.tokenizers import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import key
 from regard.decoding.search import check_options, search
+from regard.decoding.teacher_forcing import force
 from regard.decoding.translation import Read, Translation, trace_of
-from regard.decoding.translator import banned_tokens, force
+from regard.decoding.translator import banned_tokens
 from regard.errors import ConfigError
 from regard.models.inference_mode import inference_mode
 from regard.models.protocol import pick
