@@ -27,7 +27,7 @@ def save_diagnosis(diagnosis: "Diagnosis", path: Path) -> list[str]:
 
     def draw(figure: "Figure") -> None:
         figure.set_size_inches(11.0, 9.2)
-        grid = figure.add_gridspec(3, 2, height_ratios=(1.25, 1.0, 1.0), hspace=0.5, wspace=0.24)
+        grid = figure.add_gridspec(3, 2, height_ratios=(1.35, 1.0, 1.0), hspace=0.42, wspace=0.24)
         _table(figure.add_subplot(grid[0, :]), diagnosis)
         _heads(figure.add_subplot(grid[1, 0]), measured)
         _gradients(figure.add_subplot(grid[1, 1]), measured)
@@ -102,7 +102,7 @@ def _gradients(axes: "Axes", measured: Measurements) -> None:
         ("with attention" if measured.attends else "no attention", COLOURS[0], [one.norms for one in found]),
         ("without its contexts", COLOURS[1], [one.norms_without_attention for one in found]),
     ):
-        if not measured.attends and colour == COLOURS[1]:
+        if colour == COLOURS[1] and not (measured.attends and any(one.any() for one in norms)):
             continue
         curves = []
         for rows in norms:

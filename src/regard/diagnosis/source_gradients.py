@@ -69,7 +69,10 @@ def _backward(
         embedded = leaves[0]
         found: list[Tensor] = []
         for step in range(tokens.shape[1]):
-            (slope,) = torch.autograd.grad(own[:, step].sum(), embedded, retain_graph=True, allow_unused=True)
+            # A Transformer's decoder knows of the source by attention alone: cut, nothing depends on it.
+            slope = None
+            if own.requires_grad:
+                (slope,) = torch.autograd.grad(own[:, step].sum(), embedded, retain_graph=True, allow_unused=True)
             found.append(torch.zeros_like(embedded) if slope is None else slope)
     slopes = torch.stack(found, dim=1)
     attribution = (slopes * embedded.detach()[:, None]).sum(dim=-1)
