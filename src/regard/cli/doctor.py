@@ -15,7 +15,9 @@ from regard.task_table import entry_of
 def doctor(
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="A model folder to examine; without it, the machine.", show_default=False),
+        typer.Argument(
+            metavar="[MODEL]", help="The model folder to examine; without it, the machine is shown.", show_default=False
+        ),
     ] = None,
     data: Data = None,
     source: Source = None,

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from regard.attention.focus.softmax import Softmax
-from regard.diagnosis.findings import Finding, Outcome, Remedy, not_judged
+from regard.diagnosis.findings import COVER, LONGER, Finding, Outcome, Remedy, not_judged
 from regard.diagnosis.measurements import Floats, ForcedPair, Measurements, for_gradients
 
 UNIFORM = 0.95
@@ -80,7 +80,7 @@ def uniform(measured: Measurements) -> Outcome:
             "a temperature above 1, or scores that barely differ (score=cosine has them between -1 and 1)",
         ),
         (
-            Remedy("train longer", ("training.patience=0",)),
+            LONGER,
             Remedy("let each head learn its temperature", ("model.attention.learn_temperature=true",)),
             Remedy("another score", ("model.attention.score=additive",)),
             Remedy("guide it by gold alignments, if you have some", ("training.guided=0.5",)),
@@ -97,10 +97,12 @@ def stuck(measured: Measurements) -> Outcome:
     ends = firsts = steps = 0
     for rows in _rows(measured.forced):
         most = rows.mean(axis=(0, 1)).argmax(axis=-1)
-        ends, firsts, steps = ends + int((most == rows.shape[-1] - 1).sum()), firsts + int((most == 0).sum()), steps + len(most)
+        ends += int((most == rows.shape[-1] - 1).sum())
+        firsts += int((most == 0).sum())
+        steps += len(most)
     shares = {"the end token": ends / steps, "the first token": firsts / steps}
     place, share = max(shares.items(), key=lambda item: item[1])
-    figure = f"{shares['the end token']:.0%} of steps attend most to the end token, {shares['the first token']:.0%} to the first"
+    figure = f"{ends / steps:.0%} of steps attend most to the end token, {firsts / steps:.0%} to the first"
     if share <= STUCK:
         return Outcome(check, figure)
     finding = Finding(
@@ -111,9 +113,9 @@ def stuck(measured: Measurements) -> Outcome:
             "attention had not been learned when training ended",
         ),
         (
-            Remedy("train longer", ("training.patience=0",)),
+            LONGER,
             Remedy("guide it by gold alignments, if you have some", ("training.guided=0.5",)),
-            Remedy("take earlier attention into account", ("model.attention.coverage=see2017", "training.coverage_loss=1")),
+            COVER,
         ),
     )
     return Outcome(check, figure, finding)
@@ -190,7 +192,9 @@ def off_by_one(measured: Measurements) -> Outcome:
     best = max(agreement, key=lambda move: agreement[move])
     figure = f"attention agrees with attribution by {agreement[0, 0]:.2f} in place"
     if best == (0, 0) or agreement[best] - agreement[0, 0] < OFF:
-        return Outcome(check, f"{figure}, {max(value for move, value in agreement.items() if move != (0, 0)):.2f} beside")
+        return Outcome(
+            check, f"{figure}, {max(value for move, value in agreement.items() if move != (0, 0)):.2f} beside"
+        )
     where = {
         (-1, 0): "one step before: the attention of a step serves the next token",
         (1, 0): "one step after: the attention of a step looks at what the last token came from",

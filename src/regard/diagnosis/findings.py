@@ -13,6 +13,12 @@ class Remedy:
     """The settings that try it, as `--set` takes them."""
 
 
+LONGER = Remedy("train longer", ("training.patience=0",))
+COVER = Remedy(
+    "let attention know what it has covered", ("model.attention.coverage=see2017", "training.coverage_loss=1")
+)
+
+
 @dataclass(frozen=True)
 class Finding:
     """A problem, with the evidence."""

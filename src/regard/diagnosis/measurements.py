@@ -127,9 +127,7 @@ def shifted(targets: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     return torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
 
 
-def _force(
-    translator: Translator, pairs: Sequence[tuple[list[int], list[int]]], likeliest: Floats
-) -> list[ForcedPair]:
+def _force(translator: Translator, pairs: Sequence[tuple[list[int], list[int]]], likeliest: Floats) -> list[ForcedPair]:
     """Run teacher forcing over a batch, and update the highest probability of each token."""
     model = translator.model
     assert isinstance(model, Seq2Seq)

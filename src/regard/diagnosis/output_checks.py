@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from regard.data.special_tokens import MARKS
-from regard.diagnosis.findings import Finding, Outcome, Remedy, not_judged
-from regard.diagnosis.measurements import Floats, Measurements, Output
+from regard.diagnosis.findings import COVER, LONGER, Finding, Outcome, Remedy, not_judged
+from regard.diagnosis.measurements import Floats, Measurements
 from regard.evaluation.error_rates import distance
 
 NOTHING_SEARCHED = "the model reads no source, so nothing is translated"
@@ -69,7 +69,7 @@ def coverage(measured: Measurements) -> Outcome:
         f"and {again:,} get more than one token's worth too much.",
         ("nothing tells the decoder what it has translated already", "the search prefers outputs of another length"),
         (
-            Remedy("let attention know what it has covered", ("model.attention.coverage=see2017", "training.coverage_loss=1")),
+            COVER,
             Remedy("without training: a coverage penalty in the search", ("decoding.coverage_penalty=0.2",)),
             Remedy("another length penalty", (f"decoding.length_penalty={1.5 if missed > again else 0.6}",)),
         ),
@@ -105,8 +105,8 @@ def repetition(measured: Measurements) -> Outcome:
         f"{share:.1%} of outputs do, against {due:.1%} of references; such as: {_shown(example.tokens)}.",
         ("a model that is not trained enough falls back on its own last words", "nothing tells attention to move on"),
         (
-            Remedy("train longer", ("training.patience=0",)),
-            Remedy("let attention know what it has covered", ("model.attention.coverage=see2017", "training.coverage_loss=1")),
+            LONGER,
+            COVER,
             Remedy("train on the model's own words, too", ("training.teacher_forcing=0.75",)),
         ),
     )
@@ -136,7 +136,10 @@ def length(measured: Measurements) -> Outcome:
         ),
         (
             Remedy("another length penalty", (f"decoding.length_penalty={1.4 if short else 0.6}",)),
-            Remedy("a smaller beam" if short else "a lower limit", ("decoding.beam=2" if short else "decoding.max_ratio=1.5",)),
+            Remedy(
+                "a smaller beam" if short else "a lower limit",
+                ("decoding.beam=2" if short else "decoding.max_ratio=1.5",),
+            ),
             Remedy("check the corpus: regard data CORPUS --check"),
         ),
     )
@@ -216,7 +219,8 @@ def gradients(measured: Measurements) -> Outcome:
         return Outcome(check, figure)
     finding = Finding(
         "Gradients vanish on their way to parts of the source, which cannot be learned from.",
-        f"At the source token that matters least the gradient is {share:.2g} of the largest (median of {len(long)} pairs).",
+        f"At the source token that matters least the gradient is {share:.2g} of the largest; the median of {len(long)} "
+        "pairs.",
         (
             "all that is known of the source passes through one vector"
             if not measured.attends
@@ -226,7 +230,7 @@ def gradients(measured: Measurements) -> Outcome:
         (
             Remedy("attention to the source: a preset that has it", ("model.attention.score=additive",)),
             Remedy("LSTM cells", ("model.encoder.cell=lstm", "model.decoder.cell=lstm")),
-            Remedy("read from the end, so that the first words are near the first words", ("model.reverse_source=true",)),
+            Remedy("read from the end: the first words are then near each other", ("model.reverse_source=true",)),
         )
         if not measured.attends
         else (
@@ -263,8 +267,8 @@ def calibration(measured: Measurements) -> Outcome:
     over = excess > 0
     finding = Finding(
         f"The model is too {'sure' if over else 'unsure'} of itself.",
-        f"On average its best token has a probability {abs(excess):.2f} {'above' if over else 'below'} the share of times "
-        f"that it is right (expected calibration error {error:.3f}).",
+        f"On average its best token has a probability {abs(excess):.2f} {'above' if over else 'below'} the share of "
+        f"times that it is right (expected calibration error {error:.3f}).",
         (
             ("overfitting: probabilities grow after the errors have stopped falling", "no label smoothing")
             if over
@@ -275,7 +279,7 @@ def calibration(measured: Measurements) -> Outcome:
                 "label smoothing" if over else "less label smoothing",
                 (f"training.label_smoothing={0.1 if over else 0.0}",),
             ),
-            Remedy(*(("more dropout", ("model.dropout=0.3",)) if over else ("train longer", ("training.patience=0",)))),
+            Remedy("more dropout", ("model.dropout=0.3",)) if over else LONGER,
         ),
     )
     return Outcome(check, figure, finding)

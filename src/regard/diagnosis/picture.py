@@ -85,7 +85,9 @@ def _heads(axes: "Axes", measured: Measurements) -> None:
     if entropies.size <= 64:
         for layer, head in measured.heads():
             value = entropies[layer, head]
-            axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if value > 0.5 else INK)
+            axes.text(
+                head, layer, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if value > 0.5 else INK
+            )
     assert axes.figure is not None
     axes.figure.colorbar(picture, ax=axes, fraction=0.05, pad=0.02)
 
@@ -107,7 +109,9 @@ def _gradients(axes: "Axes", measured: Measurements) -> None:
         curves = []
         for rows in norms:
             reached = rows.sum(axis=0)[:-1]
-            curves.append(np.interp(places, np.linspace(0, 1, len(reached)), reached / max(float(reached.max()), 1e-30)))
+            curves.append(
+                np.interp(places, np.linspace(0, 1, len(reached)), reached / max(float(reached.max()), 1e-30))
+            )
         axes.plot(places, np.maximum(np.median(curves, axis=0), 1e-8), color=colour, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("place in the source, from the first token (0) to the last (1)")

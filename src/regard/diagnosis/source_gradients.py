@@ -35,9 +35,7 @@ class Gradients:
     """The same with nothing flowing back through the contexts that attention computes."""
 
 
-def gradients(
-    translator: Translator, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-) -> tuple[Gradients, ...]:
+def gradients(translator: Translator, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[Gradients, ...]:
     """Return the gradients of each target token with teacher forcing, by one backward pass for each position."""
     model = translator.model
     assert isinstance(model, Seq2Seq)
