@@ -1,0 +1,1 @@
+"""Find what is wrong with a trained model: measurements, checks and a report."""
