@@ -46,7 +46,7 @@ class Library(NamedTuple):
 
 
 def library() -> Library:
-    """Load the library; the first time on a machine it is compiled, unless a wheel brought it: it takes some seconds."""
+    """Load the library; the first time on a machine it is compiled (some seconds), unless a wheel brought it."""
     if os.environ.get(SWITCH) == "0":
         return Library(None, f"switched off by {SWITCH}=0")
     return _load(os.environ.get("CXX"), cache_folder())
@@ -121,7 +121,9 @@ def _key(compiler: str) -> str:
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".h", ".cpp"))
     by = Path(compiler).resolve()
     about = [*OPTIONS, *LOCAL, str(by), str(by.stat().st_mtime_ns), machine(), *sorted(cpu_flags())]
-    return hashlib.sha256(b"\0".join([*(path.read_bytes() for path in sources), " ".join(about).encode()])).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join([*(path.read_bytes() for path in sources), " ".join(about).encode()])).hexdigest()[
+        :16
+    ]
 
 
 def _compile(compiler: str, cache: Path, name: str) -> Path:

@@ -30,9 +30,9 @@ class Variant(NamedTuple):
         return f"decoder-{self.name}.so"
 
 
-_V2 = frozenset("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split())
-_V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe".split())
-_V4 = _V3 | frozenset("avx512bw avx512cd avx512dq avx512f avx512vl".split())
+_V2 = frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"])
+_V3 = _V2 | frozenset(["abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"])
+_V4 = _V3 | frozenset(["avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"])
 
 VARIANTS = (
     Variant(

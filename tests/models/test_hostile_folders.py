@@ -1,0 +1,66 @@
+"""Folders made to harm: one clear error, no code run, nothing read outside, little memory, and an end."""
+
+import os
+import random
+import shutil
+
+import pytest
+import torch
+
+from hostile import CASES, SPARE, attempt, size_of
+from regard.config_io import override
+from regard.data.pair import Pair
+from regard.data.tokenizers import train_tokenizers
+from regard.decoding.translator import Translator
+from regard.presets import preset
+
+SIZES = (
+    *("model.embedding=8", "model.encoder.width=8", "model.decoder.width=8"),
+    *("model.decoder.readout_width=8", "model.attention.width=8", "tokenizer.joint=false", "tokenizer.vocabulary=320"),
+)
+
+AS_COMMANDS = {*list(CASES)[::12]}
+"""These are given to `regard translate` itself; a command line takes ten times as long as the rest."""
+
+
+@pytest.fixture(scope="session")
+def sound(make_folder, tmp_path_factory):
+    """A small translator with subwords, as training leaves it."""
+    config = override(preset("bahdanau2014-small"), SIZES)
+    letters = random.Random(1)
+    pairs = [Pair(*(" ".join("".join(letters.choices("abcde", k=4)) for _ in "1234") for _ in "st")) for _ in range(99)]
+    tokenizers = train_tokenizers(config.tokenizer, pairs, 1)
+    folder = make_folder(tmp_path_factory.mktemp("sound") / "model", config, tokenizers)
+    Translator.load([folder]).translate(["a"])  # what is imported for it is there in all children
+    return folder
+
+
+@pytest.fixture
+def places(sound, tmp_path):
+    """A copy of the folder, and one beside it that holds a secret."""
+    folder, outside = tmp_path / "model", tmp_path / "outside"
+    shutil.copytree(sound, folder)
+    outside.mkdir()
+    return folder, outside
+
+
+def test_the_watched_command_translates_with_a_sound_folder(places):
+    folder, _ = places
+    found = attempt(folder, "translate", str(folder))
+    assert (found.status, found.err, found.opened, found.ran) == (0, "", (), ())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused(name, places):
+    folder, outside = places
+    CASES[name](folder, outside)
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file() and path.stat().st_blocks)
+    found = attempt(folder, *(("translate", str(folder)) if name in AS_COMMANDS else ()))
+    assert found.status == 2, found
+    assert found.err.startswith("regard: ")
+    assert found.err.count("\n") == 1
+    assert len(found.err) < 1200
+    assert not found.ran
+    assert not found.opened
+    assert not (outside / "ran").exists()
+    assert found.memory < 2 * min(size, 1 << 28) + SPARE, f"{found.memory:,} for {size:,}"
