@@ -1,13 +1,11 @@
 """Folders made to harm: one clear error, no code run, nothing read outside, little memory, and an end."""
 
-import os
 import random
 import shutil
 
 import pytest
-import torch
 
-from hostile import CASES, SPARE, attempt, size_of
+from hostile import CASES, SPARE, attempt
 from regard.config_io import override
 from regard.data.pair import Pair
 from regard.data.tokenizers import train_tokenizers

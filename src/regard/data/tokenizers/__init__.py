@@ -138,7 +138,7 @@ def _with_tags(source: Learned, target: Learned, tags: Sequence[str]) -> Tokeniz
 
 def _load_side(folder: Path, kind: type[Learned], file: str, checksum: str) -> Learned:
     path = folder / Path(file).name
-    if len(path.name) > _LONGEST_NAME:
+    if len(path.name.encode()) > _LONGEST_NAME:
         raise ValueError
     try:
         content = read_member(folder, path.name, LARGE)
