@@ -24,8 +24,9 @@ import torch
 import regard
 from regard.cli.main import run
 from regard.errors import RegardError
+from regard.native.library import cache_folder
 
-STRUCTURE = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
+EVENTS_OF_CODE = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 """Audit events of code that a folder would bring along."""
 OWN = tuple(
     os.path.realpath(place)
@@ -82,22 +83,19 @@ def _in_child(folder: Path, arguments: tuple[str, ...], told: Path, streams: lis
     try:
         for number, path in enumerate(streams):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(number, "r" if not number else "w", closefd=False) for number in (0, 1, 2)
-        )
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, "w" if number else "r") for number in range(3))
         sys.argv = ["regard", *arguments]
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.alarm(4 * SECONDS)  # for what waits: a pipe
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        allowed = (*OWN, *MACHINE, os.path.realpath(folder), str(told.parent), cache_folder())
 
         def watch(event: str, details: tuple[Any, ...]) -> None:
             if watched and event == "open" and isinstance(details[0], str | bytes):
                 path = os.path.realpath(os.fsdecode(details[0]))
-                if not path.startswith(allowed):
+                if not may_open(path, folder):
                     opened.add(path)
-            elif watched and event in STRUCTURE:
+            elif watched and event in EVENTS_OF_CODE:
                 ran.add(event)
 
         sys.addaudithook(watch)
@@ -126,11 +124,9 @@ def translate(folder: Path) -> None:
     regard.load(folder).translate(["s1 s2"])
 
 
-def cache_folder() -> str:
-    """Return the folder of the compiled decoder, which is not the model's."""
-    from regard.native.library import cache_folder
-
-    return os.path.realpath(cache_folder())
+def may_open(path: str, folder: Path) -> bool:
+    """Return whether a command that uses a model folder has reason to open a file."""
+    return path.startswith((*OWN, *MACHINE, os.path.realpath(folder), os.path.realpath(cache_folder())))
 
 
 def size_of(folder: Path) -> int:

@@ -1,21 +1,11 @@
 """Folders made to harm: one clear error, no code run, nothing read outside, little memory, and an end."""
 
-import random
 import shutil
 
 import pytest
 
 from hostile import CASES, SPARE, attempt
-from regard.config_io import override
-from regard.data.pair import Pair
-from regard.data.tokenizers import train_tokenizers
-from regard.decoding.translator import Translator
-from regard.presets import preset
-
-SIZES = (
-    *("model.embedding=8", "model.encoder.width=8", "model.decoder.width=8"),
-    *("model.decoder.readout_width=8", "model.attention.width=8", "tokenizer.joint=false", "tokenizer.vocabulary=320"),
-)
+from hostile_fuzzing import sound_folder, survive
 
 AS_COMMANDS = {*list(CASES)[::12]}
 """These are given to `regard translate` itself; a command line takes ten times as long as the rest."""
@@ -24,13 +14,7 @@ AS_COMMANDS = {*list(CASES)[::12]}
 @pytest.fixture(scope="session")
 def sound(make_folder, tmp_path_factory):
     """A small translator with subwords, as training leaves it."""
-    config = override(preset("bahdanau2014-small"), SIZES)
-    letters = random.Random(1)
-    pairs = [Pair(*(" ".join("".join(letters.choices("abcde", k=4)) for _ in "1234") for _ in "st")) for _ in range(99)]
-    tokenizers = train_tokenizers(config.tokenizer, pairs, 1)
-    folder = make_folder(tmp_path_factory.mktemp("sound") / "model", config, tokenizers)
-    Translator.load([folder]).translate(["a"])  # what is imported for it is there in all children
-    return folder
+    return sound_folder(make_folder, tmp_path_factory.mktemp("sound") / "model")
 
 
 @pytest.fixture
@@ -62,3 +46,11 @@ def test_it_is_refused(name, places):
     assert not found.opened
     assert not (outside / "ran").exists()
     assert found.memory < 2 * min(size, 1 << 28) + SPARE, f"{found.memory:,} for {size:,}"
+
+
+def test_mutated_folders_translate_or_are_refused(sound, tmp_path):
+    """A hundred thousand of them: bench/hostile_folders.py."""
+    found, wrong = survive(sound, range(400), tmp_path / "mutated")
+    assert not wrong
+    assert found.total() == 400
+    assert min(found.values()) > 20, found
