@@ -160,6 +160,8 @@ class DamagedError(Exception):
 
 def read(path: Path, name: Name) -> Saved:
     """Read a checkpoint's record and check it and every file against their digests."""
+    if path.is_symlink() or path.parent.is_symlink():
+        raise DamagedError(f"{path} is a link or within one, which training never makes.")
     try:
         record = parse_json(read_member(path, PLACE, LARGE))
         if record["format"] != FORMAT:
