@@ -134,7 +134,7 @@ def test_without_a_compiler_it_is_pure_unless_that_is_refused(hook, monkeypatch)
     monkeypatch.setenv("CXX", "c++-that-is-not-there")
     assert hook() == {"force_include": {}, "pure_python": True}
     monkeypatch.setenv("REGARD_NATIVE", "1")
-    with pytest.raises(RuntimeError, match="^REGARD_NATIVE=1 asks for the compiled decoder, and there is no C"):
+    with pytest.raises(RuntimeError, match=r"^REGARD_NATIVE=1 asks for the compiled decoder, and there is no C"):
         hook()
 
 

@@ -211,7 +211,7 @@ class AttentionTrace:
                 special=frozenset(record["special"]),
                 posterior=record.get("posterior", False),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise DisplayError(f"Not a complete attention trace: {type(error).__name__}: {error}.") from error
 
 
