@@ -312,5 +312,5 @@ def open_model(folder: Path, device: str, entry: Entry) -> Opened:
     vocabulary = task.read_vocabulary(folder)
     # All random weights are overwritten, so leave the caller's generator as it was.
     with torch.random.fork_rng(devices=[]):
-        model = build_and_load(folder, lambda: build_empty(config.model, *task.sizes(vocabulary)))
+        model = build_and_load(folder, config.model, lambda: build_empty(config.model, *task.sizes(vocabulary)))
     return Opened(model.to(place).eval(), vocabulary, config)

@@ -77,7 +77,7 @@ def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.de
     # The random initial weights are overwritten, so the caller's generator must not advance.
     with torch.random.fork_rng(devices=[]):
         model = build_and_load(
-            folder, lambda: build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
+            folder, config.model, lambda: build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
         )
     return model.to(device).eval()
 

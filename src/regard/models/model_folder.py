@@ -1,6 +1,7 @@
 """Read a model folder's configuration and weights: nothing in it is code, and nothing in it is trusted."""
 
 import contextlib
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from regard.config import Config
+from regard.config import Config, ModelConfig
 from regard.config_io import parse_toml
 from regard.errors import ModelError, first_line
 from regard.folder_files import member, parse_json, read_member, shortened
@@ -24,6 +25,8 @@ CACHE = "cache"
 """Subfolder of data that a run has prepared from its corpora."""
 LARGEST_HEADER = 1 << 21
 """Bytes of the largest table of contents in a file of weights that is read."""
+COUNTED = ("layers", "stages", "units", "depth")
+"""Settings that say how many of something with weights a model has."""
 REGISTERED = 8
 """A tied weight is registered more often than it is stored, since the one that it replaces was too."""
 
@@ -63,22 +66,37 @@ def learned(module: nn.Module) -> int:
     return sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
 
 
-def build_and_load(folder: Path, build: Callable[[], Model]) -> Model:
+class Contents(NamedTuple):
+    """What a file of weights has, by its header."""
+
+    tensors: int
+    elements: int
+
+
+def build_and_load(folder: Path, config: ModelConfig, build: Callable[[], Model]) -> Model:
     """Build a folder's model and load its weights; settings that ask for more weights than it has are refused."""
     path = folder / WEIGHTS
     with reading(path):
         stored = contents(member(folder, WEIGHTS))
+    _check_counts(config, stored, folder)
     with _at_most(stored, path):
         model = build()
     load_weights(path, model)
     return model
 
 
-class Contents(NamedTuple):
-    """What a file of weights has, by its header."""
+def _check_counts(config: object, stored: Contents, folder: Path) -> None:
+    """Refuse more layers than there are weights before lists of as many are made: each layer has a weight or more."""
+    for setting in dataclasses.fields(config):  # type: ignore[arg-type]
+        value = getattr(config, setting.name)
+        if dataclasses.is_dataclass(value):
+            _check_counts(value, stored, folder)
+        elif setting.name in COUNTED and value > stored.tensors:
+            raise _too_large(folder)
 
-    tensors: int
-    elements: int
+
+def _too_large(folder: Path) -> ModelError:
+    return ModelError(f"{folder / CONFIG} describes a larger model than {WEIGHTS} has weights for.")
 
 
 def contents(path: Path) -> Contents:
@@ -119,7 +137,7 @@ def _at_most(stored: Contents, path: Path) -> Iterator[None]:
             return
         tensors, elements = tensors + 1, elements + parameter.numel()
         if tensors > REGISTERED * (stored.tensors + 1) or elements > REGISTERED * (stored.elements + 1):
-            raise ModelError(f"{path.parent / CONFIG} describes a larger model than {path.name} has weights for.")
+            raise _too_large(path.parent)
 
     hook = register_module_parameter_registration_hook(count)
     try:

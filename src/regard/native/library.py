@@ -28,8 +28,7 @@ LOCAL = ("-march=native",)
 PRECISIONS = ("float32", "bfloat16", "int8")
 """Precisions of matrix products, in the library's order."""
 SLOWER = (
-    "Beam search runs in Python, which is slower: %s. regard doctor tells whether it is mended; "
-    "%s=0 keeps this quiet."
+    "Beam search runs in Python, which is slower: %s. regard doctor tells whether it is mended; %s=0 keeps this quiet."
 )
 ANOTHER_FOLDER = "set XDG_CACHE_HOME to a folder that is yours alone"
 

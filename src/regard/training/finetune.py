@@ -64,7 +64,7 @@ def read_start(config: Config) -> Start:
     if isinstance(vocabulary, Tokenizers):
         _check_tags(config, vocabulary, folder)
     with torch.random.fork_rng(devices=[]):
-        model = build_and_load(folder, lambda: build_empty(old.model, *task.sizes(vocabulary)))
+        model = build_and_load(folder, old.model, lambda: build_empty(old.model, *task.sizes(vocabulary)))
     with torch.device("meta"):
         wanted = build_empty(config.model, *task.sizes(vocabulary))
     _resize(model, wanted)
