@@ -39,7 +39,7 @@ def open_folder(folder: Path) -> Config:
         raise ModelError(f"{folder} is a file, not a model folder: give a folder made by regard train --out.")
     if not folder.is_dir():
         raise ModelError(f"There is no model folder {folder}: train a model with regard train … --out {folder}.")
-    if not os.path.lexists(folder / CONFIG):
+    if not os.path.lexists(folder / CONFIG) or (folder / CONFIG).is_dir():
         raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}.")
     return read_config(folder)
 
