@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -120,26 +119,6 @@ def once(tmp_path_factory):
 @pytest.fixture(scope="session")
 def make_folder():
     """Write the folder of a model that knows nothing, and is sure of it; a writer comes to an end all the same."""
-    import torch
-    from safetensors.torch import save_file
+    from tiny_models import write_folder
 
-    from regard.config import DecodingConfig
-    from regard.config_io import to_toml
-    from regard.models.model_folder import weights_of
-    from regard.task import build, task_of
-
-    def write(folder, config, vocabulary):
-        folder.mkdir()
-        config = replace(config, decoding=DecodingConfig(min_length=3, max_length=9))
-        torch.manual_seed(3)
-        model = build(config.model, *task_of(config.model).sizes(vocabulary))
-        with torch.no_grad():
-            for parameter in filter(lambda one: one.requires_grad, model.parameters()):
-                parameter.mul_(3.0 if config.model.image is None else 1.5)
-        (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
-        weights = {name: tensor.contiguous() for name, tensor in weights_of(model).items()}
-        save_file(weights, folder / "model.safetensors")
-        vocabulary.save(folder)
-        return folder
-
-    return write
+    return write_folder

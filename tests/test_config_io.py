@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.presets import preset, presets
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=7)
-VALUES = {str: TEXTS, int: st.integers(), float: st.floats(allow_nan=False), bool: st.booleans()}
+VALUES = {str: TEXTS, int: st.integers(-(1 << 62), 1 << 62), float: st.floats(allow_nan=False), bool: st.booleans()}
 law = settings(deadline=None, max_examples=40)
 
 WHOLE = Config(model=ModelConfig(image=ImageConfig()))

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import math
+import re
 import textwrap
 import tomllib
 import types
@@ -18,9 +19,16 @@ from typing import Any, TypeVar
 
 from regard.config import Config, DecodingConfig
 from regard.errors import ConfigError
+from regard.folder_files import SMALL, shortened
 
 NONE = "none"
 """How an absent part is written (`model.attention = "none"`)."""
+_QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_DEEPEST = 100
+"""Most dots in a line, quoted texts left out: parsing a key of many parts takes the square of their number."""
+
+_TOO_LARGE = 1 << 63
+"""No setting needs a number that has no place in 64 bits."""
 
 C = TypeVar("C")
 
@@ -39,11 +47,24 @@ def read_toml(path: Path) -> Config:
     """Read a configuration file; settings that it lacks keep their defaults."""
     try:
         with open(path, "rb") as file:
-            values = tomllib.load(file)
+            content = file.read(SMALL + 1)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    return parse_toml(content, path)
+
+
+def parse_toml(content: bytes, path: Path) -> Config:
+    """Parse the content of a configuration file."""
+    if len(content) > SMALL:
+        raise ConfigError(f"{path} is no configuration: it has more than {SMALL:,} bytes.")
+    if any(line.count(b".") > _DEEPEST for line in _QUOTED.sub(b"", content).splitlines()):
+        raise ConfigError(f"{path} is no configuration: it has a name of more than {_DEEPEST} parts.")
+    try:
+        values = tomllib.loads(content.decode())
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from None
     try:
         return from_dict(Config, values)
     except ConfigError as error:
@@ -57,7 +78,7 @@ def from_dict(kind: type[C], values: Mapping[str, Any], path: str = "", base: C 
     for name, value in values.items():
         full = f"{path}.{name}" if path else name
         if name not in hints:
-            raise ConfigError(f"Unknown setting {full!r}.{_hint(full)} (regard list settings shows all)")
+            raise ConfigError(f"Unknown setting {shortened(full)}.{_hint(full)} (regard list settings shows all)")
         given[name] = _parse(hints[name], value, full, None if base is None else getattr(base, name))
     return kind(**given) if base is None else dataclasses.replace(base, **given)  # type: ignore[type-var]
 
@@ -187,27 +208,30 @@ def _parse(hint: Any, value: Any, name: str, base: Any) -> Any:
         if optional and value == NONE:
             return None
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{name} is a group of settings{f' or {NONE!r}' if optional else ''}, got {value!r}.")
+            absent = f" or {NONE!r}" if optional else ""
+            raise ConfigError(f"{name} is a group of settings{absent}, got {shortened(value)}.")
         return from_dict(inner, value, name, base)
     if isinstance(value, Mapping) and value:
-        raise ConfigError(f"{name} is one setting, not a group: it has no {next(iter(value))!r}.")
+        raise ConfigError(f"{name} is one setting, not a group: it has no {shortened(next(iter(value)))}.")
     if typing.get_origin(hint) is tuple:
         values = value if isinstance(value, list | tuple) else [value]
         if all(isinstance(item, str) for item in values):
             return tuple(_unicode(item, name) for item in values)
     elif hint is str and isinstance(value, str):
         return _unicode(value, name)
+    elif isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise ConfigError(f"{name} is {shortened(value)}; no setting can be as large.")
     elif hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     elif isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    raise ConfigError(f"{name} must be {_type_name(hint)}, got {value!r}.")
+    raise ConfigError(f"{name} must be {_type_name(hint)}, got {shortened(value)}.")
 
 
 def _unicode(text: str, name: str) -> str:
     """Refuse command line bytes that are not UTF-8, which config.toml could not store."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ConfigError(f"{name} is not valid UTF-8: {text!r}.")
+        raise ConfigError(f"{name} is not valid UTF-8: {shortened(text)}.")
     return text
 
 

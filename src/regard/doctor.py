@@ -76,7 +76,7 @@ def _decoding() -> str:
 
     found = library()
     offered = [precision for precision in PRECISIONS if found.offers(precision)]
-    return f"{found.words}; {', '.join(offered)}" if offered else f"in Python: {found.words}"
+    return f"{found.words}; {', '.join(offered)}" if offered else f"in Python, which is slower: {found.words}"
 
 
 def _count(number: int, noun: str) -> str:

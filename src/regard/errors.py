@@ -43,3 +43,9 @@ def did_you_mean(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
     """Return ` Did you mean 'x'?` for the nearest allowed name, or nothing if none is near (cutoff 1: equal names)."""
     near = get_close_matches(name, list(allowed), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def first_line(error: BaseException, longest: int = 300) -> str:
+    """Return the first line of the message of an error that is not ours, shortened and without its full stop."""
+    text = str(error).partition("\n")[0]
+    return text.removesuffix(".") if len(text) <= longest else f"{text[:longest]}…"

@@ -23,7 +23,7 @@ from regard.errors import ModelError
 from regard.evaluation.alignment_error_rate import Reading
 from regard.evaluation.report import Report
 from regard.models.build import SkipInitialisation
-from regard.models.model_folder import WEIGHTS, load_weights, open_folder
+from regard.models.model_folder import build_and_load, open_folder
 from regard.models.pointer_generator import check_copying
 from regard.shapes import Float, Tensor
 from regard.task_table import Entry, entry_of
@@ -312,6 +312,5 @@ def open_model(folder: Path, device: str, entry: Entry) -> Opened:
     vocabulary = task.read_vocabulary(folder)
     # All random weights are overwritten, so leave the caller's generator as it was.
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(config.model, *task.sizes(vocabulary))
-    load_weights(folder / WEIGHTS, model)
+        model = build_and_load(folder, config.model, lambda: build_empty(config.model, *task.sizes(vocabulary)))
     return Opened(model.to(place).eval(), vocabulary, config)

@@ -64,16 +64,16 @@ def test_every_nth_pair_is_enough(monkeypatch):
 
 
 def test_it_is_kept_in_a_file(tmp_path, monkeypatch):
-    assert Shortlist.load(tmp_path) is None
+    assert Shortlist.load(tmp_path, SIZE, SIZE) is None
     found = learned(monkeypatch)
     found.save(tmp_path)
-    again = Shortlist.load(tmp_path)
+    again = Shortlist.load(tmp_path, SIZE, SIZE)
     assert (again.likely == found.likely).all()
     assert (again.frequent == found.frequent).all()
     assert again.joint is False
     (tmp_path / SHORTLIST).write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"is damaged: .* Remove it, and make it again with regard train --out"):
-        Shortlist.load(tmp_path)
+        Shortlist.load(tmp_path, SIZE, SIZE)
 
 
 @pytest.mark.parametrize("method", ["beam", "diverse", "sample"])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import folder_anew, write_atomically
 from regard.errors import DataError
+from regard.folder_files import member, parse_json, read_member
 
 INDEX: Final = "arrays.json"
 _FORMAT: Final = 1
@@ -34,9 +35,9 @@ class ArrayCache:
         """Open an existing cache."""
         path = folder / INDEX
         try:
-            record = json.loads(path.read_bytes())
+            record = parse_json(read_member(folder, INDEX))
             if record["format"] == _FORMAT:
-                arrays = {name: _map(folder / f"{name}.npy", shape) for name, shape in record["arrays"].items()}
+                arrays = {name: _map(member(folder, f"{name}.npy"), shape) for name, shape in record["arrays"].items()}
                 return cls(arrays, record["origin"], record["fingerprint"])
         except OSError as error:
             raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None

@@ -8,6 +8,7 @@ from typing import Final
 
 from regard.atomic_files import write_atomically
 from regard.errors import ModelError
+from regard.folder_files import parse_json, read_member
 
 FILE: Final = "labels.json"
 
@@ -32,12 +33,13 @@ class Labels:
         """Read what `save` wrote."""
         path = folder / FILE
         try:
-            names: Sequence[str] = json.loads(path.read_bytes())
+            names: Sequence[str] = parse_json(read_member(folder, FILE))
+            "".join(names).encode()
         except FileNotFoundError:
             raise ModelError(f"{path} is missing: {folder} is no classifier's folder, or not a whole one.") from None
         except OSError as error:
             raise ModelError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
-        except ValueError:
+        except (ValueError, TypeError):
             names = ()
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise ModelError(f"{path} is damaged. Copy the model folder again, or train anew.")

@@ -114,9 +114,13 @@ def messages(corpus: Iterable[Pair], links: bool) -> Iterator[bytes]:
         yield message(batch, links)
 
 
+TOKEN_TYPES = ("<u2", "<i4")
+"""The types of numbers that token ids are stored in."""
+
+
 def token_dtype(tokenizers: Tokenizers) -> str:
     """Return the smallest integer type for the ids of both vocabularies."""
-    return "<u2" if max(tokenizers.source.size, tokenizers.target.size) <= 1 << 16 else "<i4"
+    return TOKEN_TYPES[max(tokenizers.source.size, tokenizers.target.size) > 1 << 16]
 
 
 def position_dtype(max_length: int) -> str:

@@ -20,6 +20,7 @@ from regard.data.pair import Pair
 from regard.data.pictures import Pictures, Spoken
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
+from regard.folder_files import member, parse_json, read_member
 
 INDEX: Final = "pictures.json"
 _FORMAT: Final = 1
@@ -63,7 +64,7 @@ class PictureCache:
         """Open an existing cache."""
         path = folder / INDEX
         try:
-            record = json.loads(path.read_bytes())
+            record = parse_json(read_member(folder, INDEX))
             if record["format"] == _FORMAT:
                 return cls(folder, PictureIndex(**record))
         except OSError as error:
@@ -188,6 +189,6 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
             raise DataError(
                 f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. Remove {path.parent}; it will be made anew."
             )
-        return np.memmap(path, dtype, "r", shape=shape).view(np.ndarray)
+        return np.memmap(member(path.parent, path.name), dtype, "r", shape=shape).view(np.ndarray)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None

@@ -13,6 +13,7 @@ from regard.atomic_files import write_atomically
 from regard.data.pictures import PictureQuestion, Pictures, Things
 from regard.data.scenes import on_grid
 from regard.errors import DataError, ModelError, did_you_mean
+from regard.folder_files import LARGE, parse_json, read_member
 from regard.vision.questions.question_words import MARKS, QuestionWords
 
 FILE: Final = "questions.json"
@@ -61,7 +62,7 @@ class QuestionVocabulary:
         """Read what `save` wrote."""
         path = folder / FILE
         try:
-            record = json.loads(path.read_bytes())
+            record = parse_json(read_member(folder, FILE, LARGE))
             words, answers, kinds = (_texts(record[name]) for name in ("words", "answers", "kinds"))
             return cls(QuestionWords(words), answers, kinds)
         except FileNotFoundError:
@@ -116,4 +117,5 @@ def named_things(asked: Sequence[PictureQuestion], tokens: int, things: int) -> 
 def _texts(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise TypeError
+    "".join(values).encode()  # half of a surrogate pair, which JSON can spell, could not be printed
     return tuple(values)

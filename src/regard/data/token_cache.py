@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from regard.atomic_files import folder_anew, write_atomically
 from regard.data.corpus import Corpus
 from regard.data.pair import Pair
-from regard.data.parallel_tokenization import messages, pack_all, position_dtype, token_dtype
+from regard.data.parallel_tokenization import TOKEN_TYPES, messages, pack_all, position_dtype, token_dtype
 from regard.data.tokenizers import Tokenizers
 from regard.errors import DataError
+from regard.folder_files import member, parse_json, read_member
 
 INDEX: Final = "cache.json"
 _SIDES: Final = ("source", "target")
@@ -71,9 +72,14 @@ class TokenCache:
             _map(folder / f"{side}.tokens", index.dtype, count) for side, count in zip(_SIDES, tokens, strict=True)
         )
         self.offsets = tuple(_map(folder / f"{side}.offsets", "<i8", index.pairs + 1) for side in _SIDES)
-        if any(int(offsets[-1]) != count for offsets, count in zip(self.offsets, tokens, strict=True)):
+        lengths = [np.diff(offsets) for offsets in self.offsets]
+        whole = (
+            int(offsets[0]) == 0 and int(offsets[-1]) == count and (not len(each) or int(each.min()) >= 0)
+            for offsets, each, count in zip(self.offsets, lengths, tokens, strict=True)
+        )
+        if not all(whole):
             raise DataError(f"{folder} is damaged: its offsets do not fit its tokens. {_anew(folder)}")
-        self.source_lengths, self.target_lengths = (np.diff(offsets).astype(np.int32) for offsets in self.offsets)
+        self.source_lengths, self.target_lengths = (each.astype(np.int32) for each in lengths)
         self.links: NDArray[Any] | None = None
         """Positions (target token, source token) of the links of all pairs; `link_offsets` separates the pairs."""
         self.link_offsets: NDArray[Any] | None = None
@@ -120,9 +126,11 @@ class TokenCache:
         """Open an existing cache."""
         path = folder / INDEX
         try:
-            record = json.loads(path.read_bytes())
+            record = parse_json(read_member(folder, INDEX))
             # Checked first: another format may have other entries.
             if record["format"] == _FORMAT:
+                if record["dtype"] not in TOKEN_TYPES:
+                    raise ValueError
                 return cls(folder, CacheIndex(**record))
         except OSError as error:
             raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
@@ -171,7 +179,7 @@ def _map(path: Path, dtype: str, count: int) -> NDArray[Any]:
         if size != wanted:
             raise DataError(f"{path} is damaged: it has {size:,} bytes, not {wanted:,}. {_anew(path.parent)}")
         # A plain ndarray view, since np.memmap makes each access slower.
-        return np.memmap(path, dtype, "r", shape=(count,)).view(np.ndarray)
+        return np.memmap(member(path.parent, path.name), dtype, "r", shape=(count,)).view(np.ndarray)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
 

@@ -13,7 +13,7 @@ from regard.decoding.ensemble import Ensemble
 from regard.decoding.vocabulary_shortlist import Shortlist
 from regard.errors import ConfigError, ModelError
 from regard.models.build import build_empty
-from regard.models.model_folder import WEIGHTS, load_weights, open_folder
+from regard.models.model_folder import build_and_load, open_folder
 from regard.models.seq2seq import Seq2Seq
 from regard.task_table import entry_of
 
@@ -50,8 +50,10 @@ def open_folders(folders: Sequence[Path], device: str) -> Opened:
     place = find_device(device)
     models = [_open(folder, config, tokenizers[0], place) for folder, config in zip(folders, configs, strict=True)]
     model = models[0] if len(models) == 1 else Ensemble(models).eval()
+    source_size, target_size = tokenizers[0].source.size, tokenizers[0].target.size
+    shortlist = Shortlist.load(folders[0], source_size, target_size)
     longest = min(config.data.max_length for config in configs)
-    return Opened(model, tokenizers[0], configs[0].decoding, longest, Shortlist.load(folders[0]))
+    return Opened(model, tokenizers[0], configs[0].decoding, longest, shortlist)
 
 
 def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenizers: Sequence[Tokenizers]) -> None:
@@ -74,8 +76,9 @@ def _check_together(folders: Sequence[Path], configs: Sequence[Config], tokenize
 def _open(folder: Path, config: Config, tokenizers: Tokenizers, device: torch.device) -> Seq2Seq:
     # The random initial weights are overwritten, so the caller's generator must not advance.
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
-    load_weights(folder / WEIGHTS, model)
+        model = build_and_load(
+            folder, config.model, lambda: build_empty(config.model, tokenizers.source.size, tokenizers.target.size)
+        )
     return model.to(device).eval()
 
 

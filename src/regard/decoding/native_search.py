@@ -20,7 +20,7 @@ from regard.decoding.token_limits import Rules
 from regard.models.seq2seq import Seq2Seq
 from regard.native.decoder import LONGEST, Engine, Found, Options, SearchRequest, UnknownError
 from regard.native.encoder import Reading
-from regard.native.library import library
+from regard.native.library import library, tell_if_missing
 
 ROWS = 160
 """Hypotheses per step of one thread: many share each weight that is read, few enough to stay in the caches."""
@@ -63,6 +63,7 @@ class Engines:
             return None
         if next(model.parameters()).device.type != "cpu":
             return None
+        tell_if_missing()
         precision = options.precision if library().offers(options.precision) else "float32"
         version = _version(model)
         known, positions, engine = self._made.get(precision, ((), LONGEST, None))

@@ -124,6 +124,10 @@ def _ratio(most: float) -> str:
     return "" if most == DecodingConfig.max_ratio else f"at most {most:g} tokens for each source token and ten"
 
 
+MOST = {"beam": 1_000, "groups": 1_000, "min_length": 10_000, "max_length": 100_000, "max_ratio": 1_000.0}
+"""Limits of what a model folder can ask for, far beyond all use: a search that never ends is refused."""
+
+
 def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0) -> None:
     """Raise a ConfigError for invalid options."""
     methods[options.method]  # raises for an unknown name
@@ -135,6 +139,9 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
         raise ConfigError(f"candidates is {candidates}; it must be at least 0 (0 for none).")
     _check_method(options, n_best)
     _check_draws(options)
+    for name, most in MOST.items():
+        if getattr(options, name) > most:
+            raise ConfigError(f"decoding.{name} is {getattr(options, name)}; it must be at most {most:,}.")
     if not math.isfinite(options.length_penalty):
         raise ConfigError(f"decoding.length_penalty is {options.length_penalty}; it must be a finite number.")
     if not 0 <= options.coverage_penalty < math.inf:

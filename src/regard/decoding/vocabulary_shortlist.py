@@ -9,6 +9,7 @@ pairs, by expectation maximisation:
 where each source also has an empty word, which generates the words that no other source word explains.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,8 @@ from safetensors.numpy import load, save
 from regard.atomic_files import write_atomically
 from regard.data.special_tokens import BOS, EOS, PAD
 from regard.data.token_cache import TokenCache
-from regard.errors import ModelError
+from regard.errors import ModelError, first_line
+from regard.folder_files import read_member
 
 SHORTLIST = "shortlist.safetensors"
 """File name in a model folder."""
@@ -63,18 +65,31 @@ class Shortlist(NamedTuple):
         write_atomically(folder / SHORTLIST, content)
 
     @classmethod
-    def load(cls, folder: Path) -> "Shortlist | None":
-        """Read the file in a model folder; None if there is none."""
+    def load(cls, folder: Path, source_size: int, target_size: int) -> "Shortlist | None":
+        """Read the file in a folder of a model with vocabularies of these sizes; None if there is none."""
         path = folder / SHORTLIST
-        if not path.is_file():
+        if not os.path.lexists(path):
             return None
         try:
-            found = load(path.read_bytes())
-            return cls(found["likely"], found["frequent"], bool(found["joint"][0]))
-        except (OSError, SafetensorError, KeyError) as error:
+            found = load(read_member(folder, SHORTLIST, most=None))
+            made = cls(found["likely"], found["frequent"], bool(found["joint"].item()))
+            made._check(source_size, target_size)
+            return made
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise ModelError(
-                f"{path} is damaged: {error}. Remove it, and make it again with regard train --out {folder} --resume."
+                f"{path} is damaged: {first_line(error)}. "
+                f"Remove it, and make it again with regard train --out {folder} --resume."
             ) from None
+
+    def _check(self, source_size: int, target_size: int) -> None:
+        """Raise a ValueError for what is not of these vocabularies: the compiled search looks words up unchecked."""
+        for name, words, axes in (("likely", self.likely, 2), ("frequent", self.frequent, 1)):
+            if words.dtype != np.int32 or words.ndim != axes:
+                raise ValueError(f"{name!r} is no table of words")
+            if words.size and not (int(words.min()) >= -1 and int(words.max()) < target_size):
+                raise ValueError(f"{name!r} has words that the vocabulary has not")
+        if len(self.likely) != source_size:
+            raise ValueError(f"'likely' has {len(self.likely)} words, the vocabulary {source_size}")
 
 
 def learn(pairs: TokenCache, source_size: int, target_size: int, joint: bool) -> Shortlist:

@@ -1,27 +1,36 @@
-"""Load the compiled library: built once per machine and source version, and kept in the user's cache folder."""
+"""Load the compiled library: the wheel's, or one compiled on this machine and kept in the user's cache folder."""
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import logging
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.native.private_folder import UnsafeError, keep, kept, load, private_folder
+from regard.native.variants import OPTIONS, VARIANTS, command, cpu_flags, machine, runs_on
+
 logger = logging.getLogger("regard")
 
 SOURCES = Path(__file__).parent
-ENTRY = "bindings.cpp"
+SHIPPED = Path(__file__).parent
+"""Where a wheel has its variants of the library: beside the sources."""
 SWITCH = "REGARD_NATIVE"
 """Setting this environment variable to 0 switches the library off."""
 COMPILERS = ("c++", "g++", "clang++")
-OPTIONS = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-pthread", "-w")
+LOCAL = ("-march=native",)
+"""What a library compiled on this machine has beside the options of all."""
 PRECISIONS = ("float32", "bfloat16", "int8")
 """Precisions of matrix products, in the library's order."""
+SLOWER = (
+    "Beam search runs in Python, which is slower: %s. regard doctor tells whether it is mended; %s=0 keeps this quiet."
+)
+ANOTHER_FOLDER = "set XDG_CACHE_HOME to a folder that is yours alone"
 
 
 class Library(NamedTuple):
@@ -36,56 +45,95 @@ class Library(NamedTuple):
 
 
 def library() -> Library:
-    """Load the library; the first time on a machine it is compiled, which takes a few seconds."""
+    """Load the library; the first time on a machine it is compiled (some seconds), unless a wheel brought it."""
     if os.environ.get(SWITCH) == "0":
         return Library(None, f"switched off by {SWITCH}=0")
-    return _load(os.environ.get("CXX"), str(cache_folder()))
+    return _load(os.environ.get("CXX"), cache_folder())
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled libraries."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+def cache_folder() -> str:
+    """Return the folder of compiled libraries; an empty text if this user has no home."""
+    asked = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(asked):  # the XDG specification: others are to be ignored
+        return os.path.join(asked, "regard")
+    home = os.path.expanduser("~")
+    return os.path.join(home, ".cache", "regard") if os.path.isabs(home) else ""
+
+
+def tell_if_missing() -> None:
+    """Say once in the life of this process what is slower without the library, and how to get it."""
+    found = library()
+    if found.calls is None and os.environ.get(SWITCH) != "0":
+        _tell(found.words)
+
+
+@functools.cache
+def _tell(why: str) -> None:
+    logger.warning(SLOWER, why, SWITCH)
 
 
 @functools.cache
 def _load(asked: str | None, folder: str) -> Library:
-    compiler = next((found for name in ([asked] if asked else COMPILERS) if (found := shutil.which(name))), None)
-    if compiler is None:
-        return Library(None, f"no C++ compiler ({asked or ', '.join(COMPILERS)}): decoding is slower")
-    path = Path(folder) / f"decoder-{_key(compiler)}.so"
     try:
-        if not path.is_file():
-            _compile(compiler, path)
-        return Library(_declare(ctypes.CDLL(str(path))), f"compiled by {compiler}, in {path}")
+        return _shipped() or _compiled(asked, folder)
+    except UnsafeError as error:
+        return Library(None, f"{error}: {ANOTHER_FOLDER}")
     except OSError as error:
-        return Library(None, f"{error}: decoding is slower")
+        return Library(None, str(error))
     except subprocess.CalledProcessError as error:
         logger.debug("%s", error.stderr)
-        return Library(None, f"{compiler} cannot compile it (it needs C++20): decoding is slower")
+        return Library(None, f"{error.cmd[0]} cannot compile it: it needs C++20, as g++ 10 and clang++ 12 have it")
+
+
+def _shipped() -> Library | None:
+    """Load the best variant of a wheel that this processor runs; None in an installation without them."""
+    family, flags = machine(), cpu_flags()
+    for variant in VARIANTS:
+        path = SHIPPED / variant.file
+        if runs_on(variant, family, flags) and path.is_file():
+            return Library(_declare(ctypes.CDLL(str(path))), f"as compiled for {variant.name}, in {path}")
+    return None
+
+
+def _compiled(asked: str | None, folder: str) -> Library:
+    """Load the library that was compiled on this machine; the first time, compile it."""
+    compiler = next((found for name in ([asked] if asked else COMPILERS) if (found := shutil.which(name))), None)
+    if compiler is None:
+        tried = asked or ", ".join(COMPILERS)
+        return Library(None, f"no C++ compiler ({tried}): install one, or a wheel of regard that has the library")
+    if not folder:
+        return Library(None, f"this user has no home to keep it in: {ANOTHER_FOLDER}")
+    cache, name = private_folder(Path(folder)), f"decoder-{_key(compiler)}"
+    for path in kept(cache, name):
+        try:
+            return Library(_declare(load(path)), f"compiled by {compiler}, in {path}")
+        except (UnsafeError, FileNotFoundError) as error:
+            logger.debug("%s: compiling it again", error)
+            with contextlib.suppress(OSError):
+                path.unlink()
+    path = _compile(compiler, cache, name)
+    return Library(_declare(load(path)), f"compiled by {compiler}, in {path}")
 
 
 def _key(compiler: str) -> str:
     """Return a hash of what a library depends on: source, options, compiler and the machine's instruction set."""
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".h", ".cpp"))
-    parts = [path.read_bytes() for path in sources]
-    compiled_by = Path(compiler).resolve()
-    parts += [" ".join([*OPTIONS, str(compiled_by), str(compiled_by.stat().st_mtime_ns), platform.machine()]).encode()]
-    try:
-        about = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        parts += [line.encode() for line in about if line.startswith(("flags", "Features"))][:1]
-    except OSError:
-        parts += [platform.processor().encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    by = Path(compiler).resolve()
+    about = [*OPTIONS, *LOCAL, str(by), str(by.stat().st_mtime_ns), machine(), *sorted(cpu_flags())]
+    return hashlib.sha256(b"\0".join([*(path.read_bytes() for path in sources), " ".join(about).encode()])).hexdigest()[
+        :16
+    ]
 
 
-def _compile(compiler: str, path: Path) -> None:
-    """Compile to a temporary file, then rename it: other processes may do the same at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        command = [compiler, *OPTIONS, str(SOURCES / ENTRY), "-o", str(made)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        made.replace(path)
+def _compile(compiler: str, cache: Path, name: str) -> Path:
+    """Compile within the private folder, the compiler's own temporary files too; other processes may do the same."""
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        made = Path(folder) / "decoder.so"
+        environment = {**os.environ, "TMPDIR": folder}
+        subprocess.run(
+            command(compiler, LOCAL, SOURCES, made), check=True, capture_output=True, text=True, env=environment
+        )
+        return keep(cache, name, made)
 
 
 def _declare(calls: ctypes.CDLL) -> ctypes.CDLL:

@@ -32,6 +32,7 @@ import torch
 
 from regard.atomic_files import sync_folder
 from regard.errors import TrainingError
+from regard.folder_files import LARGE, parse_json, read_member
 from regard.shapes import Tensor
 
 PLACE = "place.json"
@@ -62,7 +63,7 @@ class Saved:
 
     def tensors(self, file: str, device: torch.device | None = None) -> dict[str, Tensor]:
         """Read one of its files."""
-        read = safetensors.torch.load((self.path / file).read_bytes())
+        read = safetensors.torch.load(read_member(self.path, file, most=None))
         return {name: tensor.to(device) for name, tensor in read.items()}
 
 
@@ -159,8 +160,10 @@ class DamagedError(Exception):
 
 def read(path: Path, name: Name) -> Saved:
     """Read a checkpoint's record and check it and every file against their digests."""
+    if path.is_symlink() or path.parent.is_symlink():
+        raise DamagedError(f"{path} is a link or within one, which training never makes.")
     try:
-        record = json.loads((path / PLACE).read_bytes())
+        record = parse_json(read_member(path, PLACE, LARGE))
         if record["format"] != FORMAT:
             raise DamagedError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
         digest = record.pop("digest", None)  # older checkpoints have none
@@ -173,7 +176,7 @@ def read(path: Path, name: Name) -> Saved:
         raise DamagedError(f"{path / PLACE} is damaged.") from None
     for file, digest in saved.digests.items():
         try:
-            content = (path / file).read_bytes()
+            content = read_member(path, file, most=None)
         except OSError as error:
             raise DamagedError(f"{path / file} cannot be read: {error.strerror}.") from None
         if _digest(content) != digest:

@@ -20,7 +20,7 @@ from regard.config_io import differences
 from regard.data.tagged_corpora import parse_entry
 from regard.data.tokenizers import Tokenizers
 from regard.errors import ConfigError, TrainingError
-from regard.models.model_folder import WEIGHTS, load_weights, open_folder, weights_of
+from regard.models.model_folder import build_and_load, open_folder, weights_of
 from regard.shapes import Tensor
 from regard.task import build_empty, task_of
 from regard.vision.grid_positions import LearnedGrid
@@ -64,8 +64,7 @@ def read_start(config: Config) -> Start:
     if isinstance(vocabulary, Tokenizers):
         _check_tags(config, vocabulary, folder)
     with torch.random.fork_rng(devices=[]):
-        model = build_empty(old.model, *task.sizes(vocabulary))
-    load_weights(folder / WEIGHTS, model)
+        model = build_and_load(folder, old.model, lambda: build_empty(old.model, *task.sizes(vocabulary)))
     with torch.device("meta"):
         wanted = build_empty(config.model, *task.sizes(vocabulary))
     _resize(model, wanted)

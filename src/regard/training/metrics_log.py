@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.atomic_files import write_atomically
+from regard.folder_files import parse_json, read_member
 
 
 class Metrics:
@@ -15,7 +16,7 @@ class Metrics:
     def __init__(self, path: Path, last_step: int) -> None:
         """Cut what lies beyond `last_step`, and the half line that a kill may have left."""
         self.path = path
-        old = path.read_bytes() if path.exists() else None
+        old = read_member(path.parent, path.name, most=None) if os.path.lexists(path) else None
         kept = b"".join(line for line in (old or b"").splitlines(keepends=True) if _step(line) <= last_step)
         if kept != old:
             write_atomically(path, kept)
@@ -37,6 +38,6 @@ class Metrics:
 
 def _step(line: bytes) -> float:
     try:
-        return float(json.loads(line)["step"]) if line.endswith(b"\n") else float("inf")
-    except (ValueError, KeyError, TypeError):
+        return float(parse_json(line)["step"]) if line.endswith(b"\n") else float("inf")
+    except (ValueError, KeyError, TypeError, OverflowError):
         return float("inf")

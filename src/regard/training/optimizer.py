@@ -61,6 +61,9 @@ def load_state(optimizer: Optimizer, names: Mapping[nn.Parameter, str], tensors:
         kept = {
             key.removeprefix(f"{name}/"): value.clone() for key, value in tensors.items() if key.startswith(f"{name}/")
         }
+        for what, value in kept.items():
+            if value.dim() and value.shape != parameter.shape:
+                raise ValueError(f"{name}/{what} has the shape {[*value.shape]}, not {[*parameter.shape]}")
         if kept:
             # As torch's own load_state_dict does for fused optimizers: everything lives beside its parameter.
             optimizer.state[parameter] = {what: value.to(parameter.device) for what, value in kept.items()}

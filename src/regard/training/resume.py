@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 
 from regard.config import Config
-from regard.config_io import differences, read_toml
+from regard.config_io import differences
 from regard.decoding.vocabulary_shortlist import SHORTLIST
 from regard.errors import TrainingError
-from regard.models.model_folder import CACHE, CONFIG, WEIGHTS
+from regard.models.model_folder import CACHE, CONFIG, WEIGHTS, read_config
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
 from regard.training.learning_rate_schedule import goes_by_the_end
 from regard.training.trainer import METRICS, STATE, records_steps
@@ -114,7 +114,7 @@ def _remove(entry: Path) -> None:
 
 def check_settings(saved: Saved, config: Config, folder: Path) -> list[str]:
     """Return the changes that are harmless; raise a TrainingError that lists all others."""
-    changed = differences(read_toml(saved.path / CONFIG), config)
+    changed = differences(read_config(saved.path), config)
     refused = [line for line in changed if not _harmless(line.partition(":")[0], config)]
     if refused:
         raise TrainingError(
@@ -140,7 +140,7 @@ def drawn_in_few_shapes(saved: Saved, device: torch.device) -> bool:
     """
     if "few_shapes" in saved.place:
         return bool(saved.place["few_shapes"])
-    then = read_toml(saved.path / CONFIG)
+    then = read_config(saved.path)
     asked = then.training.device
     return records_steps(then, device if asked == "auto" else torch.device(asked))
 

@@ -12,10 +12,10 @@ from torch import nn
 from regard.allocator import keep_memory
 from regard.atomic_files import write_atomically
 from regard.config import Config
-from regard.config_io import read_toml, to_toml
+from regard.config_io import to_toml
 from regard.distributed import World, current
 from regard.errors import DisplayError, RegardError, TrainingError
-from regard.models.model_folder import CONFIG, WEIGHTS
+from regard.models.model_folder import CONFIG, WEIGHTS, read_config
 from regard.task import TrainingData, build, task_of
 from regard.training import time_budget
 from regard.training.checkpoint import Checkpoints, DamagedError, Name, read
@@ -102,7 +102,7 @@ def train(
         if tensorboard:
             check_tensorboard()
         prepare(folder, resume=resume, overwrite=overwrite)
-        return settled(ours, device, read_toml(folder / CONFIG) if resume else None)
+        return settled(ours, device, read_config(folder) if resume else None)
 
     config = world.lead(prepared)
     device = device_of(config)

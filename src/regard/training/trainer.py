@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from regard.config import Config
 from regard.config_io import to_toml
 from regard.distributed import current
-from regard.errors import ConfigError, TrainingError
+from regard.errors import ConfigError, TrainingError, first_line
 from regard.models.model_folder import CONFIG, WEIGHTS, weights_of
 from regard.shapes import Float, Tensor
 from regard.task import Rows, StoppedError, TrainingData, task_of
@@ -585,11 +586,17 @@ class Trainer:
 
     def load(self, saved: Saved) -> None:
         """Go back to where a checkpoint was made."""
-        set_weights(self.model, saved.tensors(LAST))
-        load_state(self.optimizer, self.names, saved.tensors(OPTIMIZER))
-        files = [file for file in saved.digests if file.startswith(PREFIX)]
-        self.average.load({file: saved.tensors(file, self.device) for file in files})
-        self.place = Place.from_dict(saved.place)
+        try:
+            set_weights(self.model, saved.tensors(LAST))
+            load_state(self.optimizer, self.names, saved.tensors(OPTIMIZER))
+            files = [file for file in saved.digests if file.startswith(PREFIX)]
+            self.average.load({file: saved.tensors(file, self.device) for file in files})
+            self.place = Place.from_dict(saved.place)
+        except (AttributeError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"{saved.path} is no checkpoint of this run ({first_line(error)}): train anew with --overwrite, or "
+                "into another folder."
+            ) from error
         self.budget = time_budget.Budget(self.settings.minutes, self.place.pace)
         self.saved = saved
 

@@ -1,6 +1,5 @@
 """Line plots: learning curves, and scores by sentence length."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import DisplayError
+from regard.folder_files import parse_json
 from regard.viz.figure_style import FAINT, LINES, save_figure
 from regard.viz.token_labels import visible
 
@@ -109,7 +109,7 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
     for number, line in enumerate(lines, start=1):
         try:
             if line.strip():
-                records.append(dict(json.loads(line)))
+                records.append(dict(parse_json(line)))
         except (ValueError, TypeError) as error:
             if number < len(lines):
                 raise DisplayError(f"Cannot read {path}: line {number} is not a JSON object.") from error

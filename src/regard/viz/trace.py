@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DisplayError
+from regard.folder_files import parse_json
 from regard.viz.picture_files import check_suffix, warn, write_output
 
 FORMAT = "regard-trace-1"
@@ -235,7 +236,7 @@ class AttentionTrace:
                 special=frozenset(record["special"]),
                 posterior=record.get("posterior", False),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise DisplayError(f"Not a complete attention trace: {type(error).__name__}: {error}.") from error
 
 
@@ -250,7 +251,7 @@ Read = TypeVar("Read")
 def read_record(path: str | Path, from_json: Callable[[dict[str, Any]], Read]) -> Read:
     """Read a JSON record; an error names the file."""
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DisplayError(f"Cannot read {path}: {error.strerror}.") from error
     except ValueError as error:  # neither JSON nor UTF-8

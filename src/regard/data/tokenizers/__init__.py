@@ -21,6 +21,7 @@ from regard.data.tokenizers.subwords import BytePairs, Subwords, Unigram
 from regard.data.tokenizers.tagged_tokenizer import Tagged, has_tag
 from regard.data.tokenizers.whole_lines import Lines
 from regard.errors import ConfigError, ModelError, did_you_mean
+from regard.folder_files import LARGE, parse_json, read_member
 
 __all__ = [
     "BytePairs",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 INDEX = "tokenizer.json"
+_LONGEST_NAME = 100
 SAMPLE = 200_000
 """Pairs that subwords are learned from: a random sample of at most this size."""
 _SAMPLE_LONGEST = 10_000
@@ -104,7 +106,7 @@ class Tokenizers:
         """Read what `save` wrote into a model folder."""
         path = folder / INDEX
         try:
-            index = json.loads(path.read_bytes())
+            index = parse_json(read_member(folder, INDEX))
             kind = kinds[index["kind"]]
             own = {"target": kinds[index.get("target_kind", index["kind"])]}
             sides = ["joint"] if "joint" in index else ["source", "target"]
@@ -136,10 +138,12 @@ def _with_tags(source: Learned, target: Learned, tags: Sequence[str]) -> Tokeniz
 
 def _load_side(folder: Path, kind: type[Learned], file: str, checksum: str) -> Learned:
     path = folder / Path(file).name
+    if len(path.name.encode()) > _LONGEST_NAME:
+        raise ValueError
     try:
-        content = path.read_bytes()
+        content = read_member(folder, path.name, LARGE)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = error.strerror.lower() if error.strerror else str(error)
         raise ModelError(f"Cannot read {path}, which {INDEX} names: {reason}.") from None
     if sha256(content).hexdigest() != checksum:
         raise ModelError(f"{path} is not the file that {INDEX} was written with. Copy the model folder again.")

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from regard.data.special_tokens import MARKS, UNK
 from regard.data.tokenizers.base import Learned, is_mark, kinds
 from regard.errors import DataError
+from regard.folder_files import parse_json
 
 MOST_COUNTED: Final = 1_000_000
 """Maximum distinct units counted at a time; beyond it the rarest are dropped, to bound the memory."""
@@ -54,9 +55,12 @@ class Plain(Learned):
     @classmethod
     def from_bytes(cls, content: bytes) -> "Plain":
         """Deserialise the list."""
-        units = json.loads(content)
+        if content.count(b'",') > 2 * MOST_COUNTED:
+            raise ValueError("more units than any training makes")
+        units = parse_json(content)
         if not isinstance(units, list) or not all(isinstance(unit, str) and unit for unit in units):
             raise ValueError("not a list of units")
+        "".join(units).encode()  # half of a surrogate pair, which JSON can spell, could not be printed
         return cls(units)
 
     @classmethod

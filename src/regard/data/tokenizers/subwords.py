@@ -16,6 +16,7 @@ import numpy as np
 
 from regard.data.special_tokens import BOS, EOS, MARKS, PAD, UNK
 from regard.data.tokenizers.base import Learned, is_mark, kinds
+from regard.data.tokenizers.sentencepiece_file import FOREIGN, check_model_file
 from regard.data.tokenizers.subword_sampling import Cutter, DroppedMerges, Inventory, SampledPaths
 from regard.errors import DataError
 
@@ -32,7 +33,6 @@ _LONGEST: Final = 1_000
 _BYTES: Final = 256
 _BOUNDARY: Final = "\t"
 """A character that SentencePiece's trainer treats as a boundary between subwords, and never learns itself."""
-_FOREIGN: Final = "not a SentencePiece model that regard made"
 _AT_ONCE: Final = 10_000
 """Texts whose characters are counted at a time."""
 _REMEMBERED: Final = 1 << 16
@@ -47,15 +47,20 @@ class Subwords(Learned):
     def __init__(self, model: bytes) -> None:
         import sentencepiece
 
+        check_model_file(model)
         self._model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
-            raise ValueError(_FOREIGN) from None
+            every = list(range(self._processor.get_piece_size()))
+            self._processor.id_to_piece(every)
+        except (RuntimeError, UnicodeDecodeError):
+            raise ValueError(FOREIGN) from None
         marks = (self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id())
         if marks != (PAD, UNK, BOS, EOS):
-            raise ValueError(_FOREIGN)
-        self._bytes = {i: i - len(MARKS) for i in range(self.size) if self._processor.is_byte(i)}
+            raise ValueError(FOREIGN)
+        self._bytes = {i: i - len(MARKS) for i, is_byte in enumerate(self._processor.is_byte(every)) if is_byte}
+        if list(self._bytes.values()) != list(range(_BYTES)):
+            raise ValueError(FOREIGN)
 
     @property
     def size(self) -> int:
