@@ -11,13 +11,14 @@ from regard.atomic_files import folder_anew
 from regard.config import Config
 from regard.errors import ConfigError
 from regard.export.graph_inputs import Source
-from regard.export.manifest import MANIFEST, Usage, copy_programs, write_manifest, write_readme
+from regard.export.manifest import Usage, copy_programs, write_manifest, write_readme
 from regard.export.onnx_graph import Graph
 from regard.export.single_graph import export_whole
 from regard.export.step_graphs import export_writer
 from regard.export.verification import check_whole, check_writer
 from regard.models.model_folder import open_folder
 from regard.models.seq2seq import Seq2Seq
+from regard.runtime.graphs import MANIFEST
 from regard.task import task_of
 
 

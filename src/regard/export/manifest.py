@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import onnxruntime
 import torch
 
-from regard import __version__
+from regard import __version__, errors, runtime
 from regard.export.onnx_graph import OPSET, Graph
+from regard.runtime.graphs import FORMAT, MANIFEST
 
-MANIFEST = "export.json"
-FORMAT = 1
-"""The format version of export.json, raised for incompatible changes."""
-PACKAGE = "regard.export.programs."
-PROGRAMS = Path(__file__).parent / "programs"
+RUNTIME = "runtime"
+"""The folder of an export that holds a copy of `regard.runtime`."""
 REGIONS = """
 It reads region features instead of image files: {rows} regions of {width} features per picture, computed by the same
 network as those of its training data. Store them in an .npz file with the arrays `names` and `regions` (pictures ×
@@ -62,18 +60,13 @@ def write_manifest(
 
 
 def copy_programs(out: Path, program: Path) -> None:
-    """Copy a task's program as run.py with the modules it imports, all into one folder."""
-    todo, done = {"run.py": program}, set[str]()
-    while todo:
-        file, path = todo.popitem()
-        text = path.read_text(encoding="utf-8")
-        done.add(file)
-        (out / file).write_text(text.replace(f"from {PACKAGE}", "from "), encoding="utf-8")
-        for line in text.splitlines():
-            if line.startswith(f"from {PACKAGE}"):
-                name = line.split()[1].removeprefix(PACKAGE)
-                if f"{name}.py" not in done:
-                    todo[f"{name}.py"] = PROGRAMS / f"{name}.py"
+    """Copy a task's program as run.py, and beside it the package that it imports: `regard.runtime`, as `runtime`."""
+    files = {"run.py": program, f"{RUNTIME}/errors.py": Path(errors.__file__)}
+    files |= {f"{RUNTIME}/{path.name}": path for path in Path(runtime.__file__).parent.glob("*.py")}
+    (out / RUNTIME).mkdir()
+    for name, path in files.items():
+        text = path.read_text(encoding="utf-8").replace("regard.errors", f"{RUNTIME}.errors")
+        (out / name).write_text(text.replace("regard.runtime", RUNTIME), encoding="utf-8")
 
 
 def write_readme(

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from regard.errors import ModelError
 from regard.export.decoder_state import BATCH, QUESTION, SOURCE
 from regard.export.graph_inputs import Source
-from regard.export.programs.graphs import Arrays, Graph
 from regard.export.single_graph import Whole
 from regard.export.step_graphs import LEAST, LOG_PROBS, NEXT, STATE, TOKEN, WEIGHTS
 from regard.models.seq2seq import Seq2Seq
+from regard.runtime.graphs import Arrays, Graph
 from regard.shapes import Tensor
 
 MOST = 1e-4
@@ -31,7 +31,7 @@ STEPS = 5
 @torch.no_grad()
 def check_whole(module: Whole, source: Source, folder: Path) -> float:
     """Return the largest difference in any output of a model."""
-    graph, most = Graph("model.onnx", folder), 0.0
+    graph, most = Graph(folder / "model.onnx"), 0.0
     for sizes in TRIALS:
         given = source.examples(sizes)
         found = graph.run(_named(source, given))
@@ -43,7 +43,7 @@ def check_whole(module: Whole, source: Source, folder: Path) -> float:
 @torch.no_grad()
 def check_writer(model: Seq2Seq, source: Source, folder: Path, start: int) -> float:
     """Return the largest difference over some steps of greedy decoding."""
-    encoder, step = Graph("encoder.onnx", folder), Graph("step.onnx", folder)
+    encoder, step = Graph(folder / "encoder.onnx"), Graph(folder / "step.onnx")
     most = 0.0
     for sizes in TRIALS:
         given = source.examples(sizes)

@@ -1,0 +1,5 @@
+"""`python -m regard.runtime FOLDER`."""
+
+from regard.runtime.command import main
+
+main()
