@@ -16,7 +16,7 @@ class SearchOptions:
     """How translations are searched; the names, defaults and meanings are those of the model's `[decoding]` section."""
 
     method: str = BEAM
-    """Only beam search is offered here; an export keeps the model's own setting, so that it is not ignored unnoticed."""
+    """Only beam search is offered here; the model's own setting is kept so that no other one is ignored unnoticed."""
     beam: int = 5
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = 1.0

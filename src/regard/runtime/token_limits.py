@@ -69,7 +69,7 @@ class TokenLimits:
         return cls(marks["start"], marks["end"], banned, prefixes, longest, options.min_length)
 
     def forbid(self, log_probs: Floats, length: int, sentences: Ints) -> None:
-        """Set tokens that position `length` may not have to -inf, in place: `log_probs` is sentences × slots × words."""
+        """Set what position `length` may not have to -inf, in place; `log_probs` is sentences × slots × words."""
         forced = self.forced[sentences, length - 1] if length <= self.forced.shape[1] else np.array([], np.int64)
         rows = np.flatnonzero(forced >= 0)
         own = log_probs[rows, :, forced[rows]]
