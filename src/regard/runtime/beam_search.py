@@ -17,7 +17,7 @@ from regard.runtime.search_options import SearchOptions
 from regard.runtime.token_limits import NEVER, Floats, Ints, TokenLimits
 
 State = TypeVar("State")
-BLOCK = 64
+BLOCK = 32
 """Words whose largest is found first, where only a few of many words are wanted."""
 
 

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None, folder: Path | None = None) -> 
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the search: length_penalty=0.6"
     )
     parser.add_argument("--batch", type=int, default=BATCH, metavar="N", help="sentences that are searched at once")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: one for each core)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads; 0 for one for each core")
     given = parser.parse_args(arguments)
     try:
         model = load(given.folder if folder is None else folder, given.threads)

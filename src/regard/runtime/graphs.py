@@ -47,8 +47,8 @@ def damaged(path: Path) -> ModelError:
 class Graph:
     """One graph: named arrays in, named arrays out."""
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
-        """Load a graph; `threads` of 0 are as many as the machine has cores."""
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        """Load a graph; `threads` are those of a matrix product, 0 for as many as there are cores."""
         try:
             import onnxruntime
         except ImportError:

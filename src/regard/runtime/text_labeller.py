@@ -56,7 +56,7 @@ class TextLabeller:
 
     task = "text_classification"
 
-    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 0) -> None:
+    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
         self._labels, self._end, self._longest = export["labels"], export["end"], export["longest"]
         ends = export["sentence_ends"]
         self._ends = {name: frozenset(tokens) for name, tokens in ends.items()} if ends else None

@@ -17,7 +17,7 @@ from regard.runtime.trace import SPECIAL, Trace
 from regard.runtime.unknown_words import copy_units, replace_words, replaces
 from regard.runtime.writer import Writer
 
-BATCH = 32
+BATCH = 16
 """Default batch size, in sentences."""
 
 logger = logging.getLogger("regard")
@@ -41,7 +41,7 @@ class Translation:
 class Translator:
     """An exported translator or language model; its results are those of `regard.load` with the model folder."""
 
-    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 0) -> None:
+    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
         self._marks, self._search = export["marks"], export["search"]
         self._reads, self._copies = bool(export["reads"]), bool(export.get("copies"))
         self._source, self._target = (Tokenizer(export[side], folder) for side in ("source", "target"))

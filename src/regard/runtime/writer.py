@@ -18,7 +18,7 @@ LOG_PROBS, WEIGHTS = "log_probs", "weights"
 class Writer:
     """A sequence-to-sequence model: encoder.onnx, and step.onnx for one decoder step."""
 
-    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 0) -> None:
+    def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
         self._export = export
         self._encoder = Graph(folder / "encoder.onnx", threads)
         self._step = Graph(folder / "step.onnx", threads)
