@@ -124,7 +124,7 @@ def exports(folders, export, once):
             folder.with_suffix(".json").write_text(json.dumps(exported._replace(folder=str(folder))))
 
         told = once(f"{name}-onnx", make).with_suffix(".json")
-        command, files, difference = json.loads(told.read_text())[1:]
-        return Exported(told.with_suffix(""), command, tuple(files), difference)
+        _, command, files, *checked = json.loads(told.read_text())
+        return Exported(told.with_suffix(""), command, tuple(files), *checked)
 
     return made

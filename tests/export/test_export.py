@@ -246,3 +246,35 @@ def test_an_export_is_opened_by_the_package_in_it(exports):
     command = [sys.executable, "-c", ALONE.format(folder) + code]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == run(exports("translate"), stdin="a cat")
+
+
+def test_weights_in_int8_are_a_third_of_the_size_and_nearly_the_same(folders, export, exports, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.export.int8_weights.LEAST", 64)
+    exported, whole = export(folders["local-m"], tmp_path / "small", int8=True), exports("local-m")
+    assert exported.difference == whole.difference
+    assert 1e-4 < exported.rounding < 1
+    told = json.loads((exported.folder / "export.json").read_bytes())
+    assert told["weights"] == "int8"
+    assert told["checked"]["largest_difference_in_int8"] == exported.rounding
+    stored = {}
+    for folder in (exported.folder, whole.folder):
+        for file in exported.files:
+            model = onnx.load(folder / file)
+            onnx.checker.check_model(model)
+            stored |= {(folder, file, one.name): onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    for (folder, file, name), integers in stored.items():
+        if folder == exported.folder and integers.dtype == np.int8:
+            weight = stored[whole.folder, file, name.removesuffix(".int8")]
+            scales = stored[folder, file, name.replace(".int8", ".scales")]
+            restored = (integers * scales).reshape(weight.shape)
+            np.testing.assert_allclose(restored, weight, atol=np.abs(weight).max() / 254 * 1.001)
+            assert np.abs(integers).max() == 127
+    count = sum(integers.dtype == np.int8 for integers in stored.values())
+    assert count > 3
+
+
+def test_weights_of_zero_stay_zero_in_int8():
+    from regard.export.int8_weights import rounded
+
+    integers, scales = rounded(np.zeros((2, 32), np.float32))
+    assert not (integers * scales).any()

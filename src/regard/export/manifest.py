@@ -20,6 +20,9 @@ network as those of its training data. Store them in an .npz file with the array
 regions × {width}; integers are multiplied by `regions_scale`), and give the names of pictures after it. Or use .npy
 files, regions × {width}, one per picture: `{alone}`.
 """
+INT8 = """Weights are stored as 8-bit integers, each 32 with a scale, and run in float32; with them the outputs
+differ by at most {:.0e}.
+"""
 STEPS = """
 Run `encoder.onnx` once per source. Its outputs, `state.…`, are inputs of `step.onnx`, together with the previous token
 (first the start token). A step returns the log-probabilities of the next token and `next.…`, which replace the
@@ -42,8 +45,17 @@ class Usage(NamedTuple):
     """Packages that it needs besides NumPy and onnxruntime."""
 
 
+class Checked(NamedTuple):
+    """The largest differences between onnxruntime and torch on random inputs."""
+
+    difference: float
+    """With weights in float32."""
+    rounding: float | None
+    """With weights stored as 8-bit integers; None if they are not."""
+
+
 def write_manifest(
-    out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+    out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write export.json, which has all that a program needs to run the graphs."""
     record = {
@@ -52,7 +64,12 @@ def write_manifest(
         "task": command,
         "preset": preset or None,
         "opset": OPSET,
-        "checked": {"with": f"onnxruntime {onnxruntime.__version__}", "largest_difference": difference},
+        "weights": "float32" if checked.rounding is None else "int8",
+        "checked": {
+            "with": f"onnxruntime {onnxruntime.__version__}",
+            "largest_difference": checked.difference,
+            **({} if checked.rounding is None else {"largest_difference_in_int8": checked.rounding}),
+        },
         **beside,
         "graphs": {f"{name}.onnx": graph.described() for name, graph in graphs.items()},
     }
@@ -70,7 +87,7 @@ def copy_programs(out: Path, program: Path) -> None:
 
 
 def write_readme(
-    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write the README, which explains how to use the folder."""
     _, does, usage, needs = used
@@ -84,9 +101,10 @@ def write_readme(
         f"# A model that {does}, as ONNX\n",
         f"```sh\npip install onnxruntime numpy {' '.join(needs)}\n{usage}\n```\n",
         *([reads] if reads else []),
-        "`run.py` is a short program that shows how to run the graphs (text is decoded greedily). `export.json` has "
-        "all names, sizes, vocabularies and special tokens. On random inputs the graphs differ from the original model "
-        f"by at most {difference:.0e}.\n",
+        "`run.py` runs the graphs with the package `runtime` beside it (text is decoded by beam search, with the "
+        "settings of the model). `export.json` has all names, sizes, vocabularies and special tokens. On random inputs "
+        f"the graphs differ from the original model by at most {checked.difference:.0e}.\n",
+        *([] if checked.rounding is None else [INT8.format(checked.rounding)]),
     ]
     parts += [STEPS.strip() + "\n"] if "step" in graphs else []
     for name, graph in graphs.items():
