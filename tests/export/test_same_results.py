@@ -7,7 +7,11 @@ import pytest
 
 import regard
 import regard.runtime
+from regard.data.tokenizers import Tokenizers
+from regard.presets import preset, presets
 from regard.runtime.search_options import SearchOptions
+
+from .conftest import SOURCE
 
 TEXTS = ["the red dress is old", "", "a cat", "cat unheard of the cat", "old old old old old old old", "a cat is " * 5]
 WRITERS = ("translate", "local-m", "copying", "copying, local-p", "blind")
@@ -125,6 +129,26 @@ def test_a_text_classifier_says_the_same_and_attends_to_the_same(name, folders, 
         np.testing.assert_allclose(
             [share for _, share in own.sentences], [one.weight for one in other.sentences], atol=1e-5
         )
+
+
+LSTMN = {"cheng2016-small", "cheng2016-shallow-small"}
+"""Their encoder cannot be exported."""
+CLASSIFIERS = {"yang2016-small", "zhou2016-small"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [name for name in presets if name.endswith("-small") and name not in LSTMN | CLASSIFIERS]
+)
+def test_every_preset_writes_the_same(name, make_folder, export, tmp_path):
+    config = preset(name)
+    joint = Tokenizers(SOURCE, SOURCE)  # of one size, which tied embeddings need
+    folder = make_folder(tmp_path / "model", config, joint)
+    export(folder, tmp_path / "onnx")
+    ours, theirs = regard.runtime.load(tmp_path / "onnx"), regard.load(folder)
+    found = ours.translate(TEXTS, beam=5, n_best=3)
+    assert_same(found, theirs.translate(TEXTS, beam=5, n_best=3))
+    assert_same(ours.translate(TEXTS, beam=1), theirs.translate(TEXTS, beam=1))
 
 
 def test_a_trace_is_saved_as_the_package_reads_it(exports, tmp_path):
