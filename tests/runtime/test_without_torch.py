@@ -148,10 +148,8 @@ def test_what_is_wrong_is_told_in_one_line(classifier, monkeypatch, capsys, tmp_
     assert told == "Line 2 of the input is not valid UTF-8 (byte 4).\n"
     code, _, told = run(monkeypatch, capsys, b"", tmp_path)
     assert code == 2
-    assert (
-        told
-        == f"{tmp_path} is not an exported model: it has no export.json. Make one with regard export MODEL {tmp_path}.\n"
-    )
+    advice = f"Make one with regard export MODEL {tmp_path}."
+    assert told == f"{tmp_path} is not an exported model: it has no export.json. {advice}\n"
 
 
 def damage(folder, file, content):
@@ -197,10 +195,8 @@ def test_nothing_outside_the_folder_is_read(classifier, tmp_path):
 def test_a_package_that_is_missing_is_named(missing, classifier, tmp_path, monkeypatch):
     folder = shutil.copytree(classifier, tmp_path / "copy")
     told = json.loads((folder / "export.json").read_text())
-    told["source"]["kind"] = "bpe"
-    (folder / "export.json").write_text(
-        json.dumps(told if missing == "sentencepiece" else told | {"source": told["source"] | {"kind": "words"}})
-    )
+    told["source"]["kind"] = "bpe" if missing == "sentencepiece" else "words"
+    (folder / "export.json").write_text(json.dumps(told))
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ModelError, match=rf"need {missing}|need SentencePiece"):
         regard.runtime.load(folder)
