@@ -58,8 +58,6 @@ class Graph:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        # A pool of memory that only grows would keep what the longest batch needed.
-        options.enable_cpu_mem_arena = False
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has an exception of its own for each kind of damage
