@@ -2,4 +2,5 @@
 
 from regard.runtime.command import main
 
-main()
+if __name__ == "__main__":
+    main()
