@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 import regard
 import regard.runtime
@@ -144,6 +145,8 @@ def test_every_preset_writes_the_same(name, make_folder, export, tmp_path):
     config = preset(name)
     joint = Tokenizers(SOURCE, SOURCE)  # of one size, which tied embeddings need
     folder = make_folder(tmp_path / "model", config, joint)
+    weights = load_file(folder / "model.safetensors")  # as drawn: deep models of larger ones amplify any rounding
+    save_file({key: weight / 3 for key, weight in weights.items()}, folder / "model.safetensors")
     export(folder, tmp_path / "onnx")
     ours, theirs = regard.runtime.load(tmp_path / "onnx"), regard.load(folder)
     texts = TEXTS[:5]  # what a language model continues is no longer than it may write

@@ -70,13 +70,14 @@ class Finished:
         order = np.argsort(-every, axis=1, kind="stable")[:, : self.scores.shape[1]]
         self.scores[sentences] = np.take_along_axis(every, order, axis=1)
         self.places[sentences] = np.take_along_axis(places, order[..., None], axis=1)
-        return self.scores[sentences, -1]
+        worst: Floats = self.scores[sentences, -1]
+        return worst
 
     def ends(self) -> list[list[End]]:
         """Return where the hypotheses of each sentence end, best first."""
-        kept = enumerate(zip(self.scores.tolist(), self.places.tolist(), strict=True))
         return [
-            [End(row, *place, score) for score, place in zip(*own, strict=True) if score > NEVER] for row, own in kept
+            [End(row, int(length), int(slot), float(score)) for score, (length, slot) in own if score > NEVER]
+            for row, own in enumerate(map(zip, self.scores, self.places))
         ]
 
 
@@ -121,7 +122,8 @@ def search(
         rows = np.take_along_axis(rows, parents, axis=1)
         within = bool(going.all()) and rows.size == log_probs.shape[0]
         if not going.all():
-            rows, tokens, live = rows[going], tokens[going], Live(*(part[going] for part in live))
+            rows, tokens = rows[going], tokens[going]
+            live = Live(live.sentences[going], live.totals[going], live.covered[going])
         state = state if within and options.beam == 1 else decoder.reorder(state, rows.ravel(), within)
     return _traced(history, complete, cut, mask)
 
@@ -197,7 +199,7 @@ def best_length_penalty(length: int, longest: Ints, alpha: float) -> Floats:
     the length for `alpha >= 0` and falls for `alpha < 0`: it is largest either at the limit or at the very next step.
     """
     limit = ((5 + longest) / 6).astype(np.float32) ** np.float32(alpha)
-    return np.maximum(limit, length_penalty(length + 1, alpha))
+    return np.asarray(np.maximum(limit, length_penalty(length + 1, alpha)), np.float32)
 
 
 def coverage_penalty(covered: Floats, real: NDArray[np.bool_], beta: float) -> Floats:
@@ -206,7 +208,7 @@ def coverage_penalty(covered: Floats, real: NDArray[np.bool_], beta: float) -> F
     A position without any attention counts as the smallest normal number, so that hypotheses stay comparable.
     """
     logs = np.log(np.clip(covered, np.finfo(np.float32).tiny, 1.0))
-    return np.float32(beta) * np.where(real, logs, np.float32(0)).sum(axis=-1)
+    return np.asarray(np.float32(beta) * np.where(real, logs, np.float32(0)).sum(axis=-1), np.float32)
 
 
 def _look(covered: Floats, weights: Floats | None, parents: Ints) -> Floats:

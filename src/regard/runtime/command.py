@@ -106,7 +106,8 @@ def _one_line(text: str) -> str:
 
 def arrived() -> Iterator[list[str]]:
     """Yield the lines of standard input that have arrived, at least one: a slow writer is answered at once."""
-    stream, begun, ended, number = sys.stdin.buffer, b"", False, 0
+    stream: Any = sys.stdin.buffer
+    begun, ended, number = b"", False, 0
     waiting: deque[bytes] = deque()
     while not ended or waiting:
         while not ended and (not waiting or (len(waiting) < WAITING and select.select([stream], [], [], 0)[0])):
