@@ -221,13 +221,14 @@ def python() -> str:
 
     text = (
         "# Python\n\nThe public interface: the names in `regard.__all__`, `regard.attention.__all__`, "
-        "`regard.batch.__all__` and `regard.viz.__all__`. It changes only with a note in the "
+        "`regard.batch.__all__`, `regard.runtime.__all__` and `regard.viz.__all__`. It changes only with a note in the "
         "[changelog](../../CHANGELOG.md). Everything else is private and may change in any release. "
         "[How to use it](../how-to/use-from-python.md).\n"
     )
     text += _documented("regard", regard.__all__)
     text += _documented("regard.batch", importlib.import_module("regard.batch").__all__, "In bulk: ")
     text += _documented("regard.viz", importlib.import_module("regard.viz").__all__, "Attention of other models: ")
+    text += _documented("regard.runtime", importlib.import_module("regard.runtime").__all__, "Without torch: ")
     text += _documented("regard.attention", importlib.import_module("regard.attention").__all__, "Attention: ")
     return f"{text}\n{NOTE}"
 

@@ -377,7 +377,9 @@ def test_the_reference_has_the_public_interface_and_every_http_path(generated):
     from regard.serve.app import make_app
 
     python = generated["reference/python.md"]
-    assert set(re.findall(r"^::: regard\.(\w+)$", python, re.MULTILINE)) == {*regard.__all__} - {"attention"}
+    modules = {"attention", "runtime"}
+    assert set(re.findall(r"^::: regard\.(\w+)$", python, re.MULTILINE)) == {*regard.__all__} - modules
+    assert set(re.findall(r"^::: regard\.runtime\.(\w+)$", python, re.MULTILINE)) == {*regard.runtime.__all__}
     listed = set(re.findall(r"^::: regard\.attention\.(\w+)$", python, re.MULTILINE))
     assert all(name in listed or f"`{name}`" in python for name in regard.attention.__all__)
     for path, methods in make_app([]).openapi()["paths"].items():

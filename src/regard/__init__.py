@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from regard.errors import ConfigError, DataError, DisplayError, ModelError, RegardError, TrainingError
 
 if TYPE_CHECKING:
-    from regard import attention
+    from regard import attention, runtime
     from regard.api import evaluate, load, train
     from regard.decoding.editing import EditedTranslation
     from regard.decoding.edits import AblateHead, DropSource, ForcePrefix, SetRow, SetWeights, edits_from_json
@@ -61,6 +61,7 @@ __all__ = [
     "edits_from_json",
     "evaluate",
     "load",
+    "runtime",
     "train",
 ]
 
@@ -88,12 +89,14 @@ _PLACES = {
 }
 """Where names are that are imported when they are first used."""
 
+_MODULES = ("attention", "runtime")
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import a public name."""
-        if name == "attention":
-            return importlib.import_module("regard.attention")
+        if name in _MODULES:
+            return importlib.import_module(f"regard.{name}")
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, _, own = _PLACES[name].partition(":")

@@ -11,7 +11,7 @@ from regard.config_io import override
 from regard.data.class_labels import Labels
 from regard.data.pictures import PictureQuestion
 from regard.data.question_vocabulary import QuestionVocabulary
-from regard.data.tokenizers import Lines, Tokenizers, Words
+from regard.data.tokenizers import Lines, Tagged, Tokenizers, Words
 from regard.presets import preset
 from regard.presets.vision import visions
 
@@ -47,6 +47,22 @@ WRITER = (*PATCHES, "embedding=8", "decoder.width=8", "decoder.readout_width=8",
 FEATURES = ("image.kind=regions", "image.size=2", "image.channels=5")
 
 
+SPEECHLESS = ModelConfig(
+    embedding=8,
+    encoder=EncoderConfig(width=7, cell="lstm"),
+    decoder=DecoderConfig("luong", width=7, cell="lstm", layers=1, input_feeding=False),
+    attention=None,
+)
+CONTINUING = ModelConfig(
+    embedding=8,
+    positions="learned",
+    encoder=EncoderConfig("none"),
+    decoder=DecoderConfig("transformer", width=8, feed_forward=11, layers=2),
+    attention=None,
+    self_attention=replace(LOOKS, longest=12),
+)
+
+
 def windowed(reach: str) -> ModelConfig:
     return replace(WINDOWED, attention=AttentionConfig("general", reach, window=1))
 
@@ -66,9 +82,11 @@ def folders(tmp_path_factory, make_folder):
     place, words = tmp_path_factory.mktemp("exported"), Tokenizers(SOURCE, TARGET)
     configs = {
         "translate": (Config(model=TEXTS), words),
-        "local-m": (Config(model=windowed("local-m")), words),
+        "local-m": (Config(model=windowed("local-m")), Tokenizers(Tagged(SOURCE, ["fr", "de"]), TARGET)),
         "copying": (Config(model=replace(TEXTS, copy=True)), Tokenizers(SOURCE, SOURCE)),
         "copying, local-p": (Config(model=replace(windowed("local-p"), copy=True)), words),
+        "blind": (Config(model=SPEECHLESS), words),
+        "continue": (Config(model=CONTINUING), Tokenizers(TARGET, TARGET)),
         "caption": (vision("xu2015-hard-small", *WRITER), Tokenizers(TARGET, TARGET)),
         "features": (vision("xu2015-soft-small", *WRITER, *FEATURES), Tokenizers(TARGET, TARGET)),
         "classify": (vision("dosovitskiy2020-vit-small", "image.patch=8", "image.layers=1"), LABELS),
@@ -106,7 +124,7 @@ def exports(folders, export, once):
             folder.with_suffix(".json").write_text(json.dumps(exported._replace(folder=str(folder))))
 
         told = once(f"{name}-onnx", make).with_suffix(".json")
-        command, files, difference = json.loads(told.read_text())[1:]
-        return Exported(told.with_suffix(""), command, tuple(files), difference)
+        _, command, files, *checked = json.loads(told.read_text())
+        return Exported(told.with_suffix(""), command, tuple(files), *checked)
 
     return made

@@ -50,12 +50,25 @@ def read(pictures, size=16):
     return read_files(pictures, size)[1]
 
 
-@pytest.mark.parametrize("name", ["translate", "local-m", "copying", "copying, local-p"])
-def test_a_translator_writes_the_same_text(name, folders, exports):
+def test_a_translator_writes_the_same_text(folders, exports):
     texts = ["the red dress is old", "", "a cat", "cat unheard of", "old old old old old old old", "a cat is " * 5]
-    greedy = Translator.load(folders[name]).translate(texts, beam=1)
-    assert run(exports(name), stdin="\n".join(texts) + "\n") == [best.text for best in greedy]
-    assert len({best.text for best in greedy}) > 3
+    translated, given = Translator.load(folders["translate"]).translate(texts, n_best=2), "\n".join(texts) + "\n"
+    exported = exports("translate")
+    assert run(exported, stdin=given) == [best.text for best in translated]
+    assert len({best.text for best in translated}) > 3
+    listed = [
+        f"{place}\t{one.score:.4f}\t{one.text}"
+        for place, best in enumerate(translated, start=1)
+        for one in (best, *best.n_best)
+    ]
+    assert run(exported, "--n-best", "2", "--batch", "2", stdin=given) == listed
+    (record,) = map(json.loads, run(exported, "--json", "--beam", "1", "--set", "min_length=4", stdin="a cat"))
+    trace = regard.AttentionTrace.from_json(record["attention"])
+    assert list(trace.target) == record["tokens"]
+    assert len(trace.target) > 4
+    assert start(exported, "--set", "baem=2", stdin="a cat").stderr == (
+        "'baem=2' is no setting of the search, written NAME=VALUE. Did you mean 'beam'?\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["classify-text", "classify-documents"])
@@ -76,23 +89,26 @@ def test_a_text_classifier_finds_the_same_classes(name, folders, exports):
 
 def test_a_captioner_writes_the_same_text_and_looks_at_the_same_places(folders, exports, pictures):
     exported = exports("caption")
-    greedy = CaptionPredictor.load(folders["caption"]).caption(read(pictures), beam=1)
-    right = [f"{picture}\t{described.text}" for picture, described in zip(pictures, greedy, strict=True)]
+    captions = CaptionPredictor.load(folders["caption"]).caption(read(pictures))
+    right = [f"{picture}\t{described.text}" for picture, described in zip(pictures, captions, strict=True)]
     assert run(exported, *pictures) == right
-    assert run(exported, pictures[0]) == [greedy[0].text]
-    written = weights_of(exported, pictures[0])
-    looks = greedy[0].best.attention.weights.transpose(2, 0, 1, 3)  # steps, layers, heads, cells
-    np.testing.assert_allclose(written, looks[: len(written)], atol=1e-5)
+    assert run(exported, pictures[0]) == [captions[0].text]
+    looks = captions[0].best.attention.weights.transpose(2, 0, 1, 3)  # steps, layers, heads, cells
+    np.testing.assert_allclose(weights_of(exported, pictures[0]), looks, atol=1e-5)
 
 
 def weights_of(exported, picture):
-    """Where the shipped program's own writer looked, for each token but the end mark."""
-    from regard.export.programs.graphs import read_export
-    from regard.export.programs.greedy_decoding import Writer
-    from regard.export.programs.pixels import read_picture
+    """Where the shipped program's own writer looked, for each token."""
+    from regard.runtime.graphs import read_export
+    from regard.runtime.pixels import read_picture
+    from regard.runtime.search_options import SearchOptions
+    from regard.runtime.writer import Writer
 
     told = read_export(exported.folder)
-    return Writer(told, exported.folder).write(read_picture(picture, told["image"]), told["image"]["cells"])[1]
+    given = read_picture(picture, told["image"])
+    given["mask"] = np.ones((1, told["image"]["cells"]), np.bool_)
+    writer = Writer(told, exported.folder)
+    return writer.write(given, SearchOptions.of(told["search"]), [()])[0][0].weights
 
 
 def test_a_classifier_tells_the_same_classes(folders, exports, pictures):
@@ -155,13 +171,13 @@ def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, t
     features = tmp_path / "f.npz"
     np.savez(features, names=["a.jpg", "b.jpg"], regions=regions, regions_scale=scale)
     np.save(tmp_path / "b.npy", regions[1] * scale)
-    greedy = [told.text for told in CaptionPredictor.load(folders["features"]).caption(regions * scale, beam=1)]
+    captions = [told.text for told in CaptionPredictor.load(folders["features"]).caption(regions * scale)]
     assert run(exported, tmp_path / "b.npy", features, "b.jpg", "elsewhere/a.jpg") == [
-        f"{tmp_path / 'b.npy'}\t{greedy[1]}",
-        f"b.jpg\t{greedy[1]}",
-        f"elsewhere/a.jpg\t{greedy[0]}",
+        f"{tmp_path / 'b.npy'}\t{captions[1]}",
+        f"b.jpg\t{captions[1]}",
+        f"elsewhere/a.jpg\t{captions[0]}",
     ]
-    assert run(exported, features, "a.jpg") == [greedy[0]]
+    assert run(exported, features, "a.jpg") == [captions[0]]
     unnamed = start(exported, features)
     assert (unnamed.returncode, unnamed.stderr) == (2, f"{features}: give names of pictures in it, after it.\n")
     told = (exported.folder / "README.md").read_text(encoding="utf-8")
@@ -170,7 +186,7 @@ def test_a_captioner_of_features_reads_them_by_name_or_alone(folders, exports, t
 
 
 def test_features_that_cannot_be_read_are_told_of(pictures, tmp_path, capsys):
-    from regard.export.programs.pixels import read_pictures
+    from regard.runtime.pixels import read_pictures
 
     np.savez(tmp_path / "f.npz", names=["a.jpg"], regions=np.zeros((1, 4, 5), np.float32))
     np.save(tmp_path / "wide.npy", np.zeros((4, 6)))
@@ -213,9 +229,52 @@ def test_the_files_say_what_export_json_says(exports):
 
 def test_an_export_knows_nothing_of_this_package(exports):
     folder = Path(exports("translate").folder)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
     # Nor of the machine that it was made on. Running it, as other tests do, may leave what Python compiled.
-    for path in (one for one in folder.iterdir() if one.is_file()):
+    for path in files:
         assert str(Path(regard.__file__).parent).encode() not in path.read_bytes()
-    for path in folder.glob("*.py"):
+    programs = [path for path in files if path.suffix == ".py"]
+    assert len(programs) > 10
+    for path in programs:
         assert "import regard" not in path.read_text(encoding="utf-8")
         assert "from regard" not in path.read_text(encoding="utf-8")
+
+
+def test_an_export_is_opened_by_the_package_in_it(exports):
+    folder = str(exports("translate").folder)
+    code = f"import runtime; print(runtime.load({folder!r}).translate(['a cat'])[0].text)"
+    command = [sys.executable, "-c", ALONE.format(folder) + code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == run(exports("translate"), stdin="a cat")
+
+
+def test_weights_in_int8_are_a_third_of_the_size_and_nearly_the_same(folders, export, exports, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.export.int8_weights.LEAST", 64)
+    exported, whole = export(folders["local-m"], tmp_path / "small", int8=True), exports("local-m")
+    assert exported.difference == whole.difference
+    assert 1e-4 < exported.rounding < 1
+    told = json.loads((exported.folder / "export.json").read_bytes())
+    assert told["weights"] == "int8"
+    assert told["checked"]["largest_difference_in_int8"] == exported.rounding
+    stored = {}
+    for folder in (exported.folder, whole.folder):
+        for file in exported.files:
+            model = onnx.load(folder / file)
+            onnx.checker.check_model(model)
+            stored |= {(folder, file, one.name): onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    for (folder, file, name), integers in stored.items():
+        if folder == exported.folder and integers.dtype == np.int8:
+            weight = stored[whole.folder, file, name.removesuffix(".int8")]
+            scales = stored[folder, file, name.replace(".int8", ".scales")]
+            restored = (integers * scales).reshape(weight.shape)
+            np.testing.assert_allclose(restored, weight, atol=np.abs(weight).max() / 254 * 1.001)
+            assert np.abs(integers).max() == 127
+    count = sum(integers.dtype == np.int8 for integers in stored.values())
+    assert count > 3
+
+
+def test_weights_of_zero_stay_zero_in_int8():
+    from regard.export.int8_weights import rounded
+
+    integers, scales = rounded(np.zeros((2, 32), np.float32))
+    assert not (integers * scales).any()

@@ -10,8 +10,9 @@ from regard.data.image_files import read_image
 from regard.data.pictures import in_channels
 from regard.data.tokenizers import Characters, Spelled, Tagged, Tokenizers, Words
 from regard.data.tokenizers.subwords import BytePairs
-from regard.export.programs.pixels import read_picture
-from regard.export.programs.tokens import Tokenizer
+from regard.errors import DataError
+from regard.runtime.pixels import read_picture
+from regard.runtime.tokenizer import Tokenizer
 
 TEXTS = ("the red dress", " two  spaces ", "▁ \ufdd0 \ufdd0\ufdd1▁", "naïve 😀 \u0301", "red\tdress", "")
 
@@ -33,7 +34,10 @@ def test_texts_become_the_same_tokens_and_tokens_the_same_texts(kind, pieces, tm
     for text in (f"<2fr> {text}" for text in TEXTS) if tags else TEXTS:
         if text.strip() or not tags:
             assert shipped.encode(text) == own.encode(text)
-            assert shipped.decode([2, *own.encode(text), 3, 0]) == own.decode(own.encode(text))
+            tokens = own.encode(text)
+            assert shipped.decode([2, *tokens, 3, 0]) == own.decode(tokens)
+            for shown in ("pieces", "surfaces", "words"):
+                assert getattr(shipped, shown)([*tokens, 3]) == getattr(own, shown)([*tokens, 3])
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,13 @@ def spelled(tmp_path_factory):
     Tokenizers(own, own).save(folder)
     told = {"kind": "spelled", "file": "joint.vocabulary.json", "size": own.size, "tags": []}
     return own, Tokenizer(told, folder)
+
+
+@pytest.fixture(scope="module")
+def joined(pieces, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pieces")
+    Tokenizers(pieces, pieces).save(folder)
+    return pieces, Tokenizer({"kind": "bpe", "file": "joint.model", "size": pieces.size, "tags": []}, folder)
 
 
 @given(text=st.text("ab c", max_size=9) | st.text(max_size=9))
@@ -55,13 +66,23 @@ def test_any_text_is_spelled_as_the_package_spells_it(spelled, text):
 def test_any_tokens_are_written_as_the_package_writes_them(spelled, tokens):
     own, shipped = spelled
     assert shipped.decode(tokens) == own.decode(tokens)
+    assert shipped.surfaces(tokens) == own.surfaces(tokens)
+    assert shipped.words(tokens) == own.words(tokens)
+
+
+@given(tokens=st.lists(st.integers(0, 299), max_size=9) | st.lists(st.integers(4, 259), max_size=9))
+def test_subwords_and_bytes_are_shown_as_the_package_shows_them(joined, tokens):
+    own, shipped = joined
+    tokens = [token % own.size for token in tokens]
+    for shown in ("pieces", "surfaces", "words"):
+        assert getattr(shipped, shown)(tokens) == getattr(own, shown)(tokens)
 
 
 def test_a_tag_is_asked_for(pieces, tmp_path):
     Tokenizers(pieces, pieces).save(tmp_path)
     told = {"kind": "bpe", "file": "joint.model", "size": pieces.size + 1, "tags": ["de"]}
     with pytest.raises(
-        SystemExit, match=r"A text has to begin with the tag of the language to write \(<2de>\): <2fr> cat"
+        DataError, match=r"A text has to begin with the tag of the language to write \(<2de>\): <2fr> cat"
     ):
         Tokenizer(told, tmp_path).encode("<2fr> cat")
 

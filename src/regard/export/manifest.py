@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 import onnxruntime
 import torch
 
-from regard import __version__
+from regard import __version__, errors, runtime
 from regard.export.onnx_graph import OPSET, Graph
+from regard.runtime.graphs import FORMAT, MANIFEST
 
-MANIFEST = "export.json"
-FORMAT = 1
-"""The format version of export.json, raised for incompatible changes."""
-PACKAGE = "regard.export.programs."
-PROGRAMS = Path(__file__).parent / "programs"
+RUNTIME = "runtime"
+"""The folder of an export that holds a copy of `regard.runtime`."""
 REGIONS = """
 It reads region features instead of image files: {rows} regions of {width} features per picture, computed by the same
 network as those of its training data. Store them in an .npz file with the arrays `names` and `regions` (pictures ×
 regions × {width}; integers are multiplied by `regions_scale`), and give the names of pictures after it. Or use .npy
 files, regions × {width}, one per picture: `{alone}`.
+"""
+INT8 = """Weights are stored as 8-bit integers, each 32 with a scale, and run in float32; with them the outputs
+differ by at most {:.0e}.
 """
 STEPS = """
 Run `encoder.onnx` once per source. Its outputs, `state.…`, are inputs of `step.onnx`, together with the previous token
@@ -44,8 +45,17 @@ class Usage(NamedTuple):
     """Packages that it needs besides NumPy and onnxruntime."""
 
 
+class Checked(NamedTuple):
+    """The largest differences between onnxruntime and torch on random inputs."""
+
+    difference: float
+    """With weights in float32."""
+    rounding: float | None
+    """With weights stored as 8-bit integers; None if they are not."""
+
+
 def write_manifest(
-    out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+    out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write export.json, which has all that a program needs to run the graphs."""
     record = {
@@ -54,7 +64,12 @@ def write_manifest(
         "task": command,
         "preset": preset or None,
         "opset": OPSET,
-        "checked": {"with": f"onnxruntime {onnxruntime.__version__}", "largest_difference": difference},
+        "weights": "float32" if checked.rounding is None else "int8",
+        "checked": {
+            "with": f"onnxruntime {onnxruntime.__version__}",
+            "largest_difference": checked.difference,
+            **({} if checked.rounding is None else {"largest_difference_in_int8": checked.rounding}),
+        },
         **beside,
         "graphs": {f"{name}.onnx": graph.described() for name, graph in graphs.items()},
     }
@@ -62,22 +77,17 @@ def write_manifest(
 
 
 def copy_programs(out: Path, program: Path) -> None:
-    """Copy a task's program as run.py with the modules it imports, all into one folder."""
-    todo, done = {"run.py": program}, set[str]()
-    while todo:
-        file, path = todo.popitem()
-        text = path.read_text(encoding="utf-8")
-        done.add(file)
-        (out / file).write_text(text.replace(f"from {PACKAGE}", "from "), encoding="utf-8")
-        for line in text.splitlines():
-            if line.startswith(f"from {PACKAGE}"):
-                name = line.split()[1].removeprefix(PACKAGE)
-                if f"{name}.py" not in done:
-                    todo[f"{name}.py"] = PROGRAMS / f"{name}.py"
+    """Copy a task's program as run.py, and beside it the package that it imports: `regard.runtime`, as `runtime`."""
+    files = {"run.py": program, f"{RUNTIME}/errors.py": Path(errors.__file__)}
+    files |= {f"{RUNTIME}/{path.name}": path for path in Path(runtime.__file__).parent.glob("*.py")}
+    (out / RUNTIME).mkdir()
+    for name, path in files.items():
+        text = path.read_text(encoding="utf-8").replace("regard.errors", f"{RUNTIME}.errors")
+        (out / name).write_text(text.replace("regard.runtime", RUNTIME), encoding="utf-8")
 
 
 def write_readme(
-    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], difference: float
+    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write the README, which explains how to use the folder."""
     _, does, usage, needs = used
@@ -91,9 +101,10 @@ def write_readme(
         f"# A model that {does}, as ONNX\n",
         f"```sh\npip install onnxruntime numpy {' '.join(needs)}\n{usage}\n```\n",
         *([reads] if reads else []),
-        "`run.py` is a short program that shows how to run the graphs (text is decoded greedily). `export.json` has "
-        "all names, sizes, vocabularies and special tokens. On random inputs the graphs differ from the original model "
-        f"by at most {difference:.0e}.\n",
+        "`run.py` runs the graphs with the package `runtime` beside it (text is decoded by beam search, with the "
+        "settings of the model). `export.json` has all names, sizes, vocabularies and special tokens. On random inputs "
+        f"the graphs differ from the original model by at most {checked.difference:.0e}.\n",
+        *([] if checked.rounding is None else [INT8.format(checked.rounding)]),
     ]
     parts += [STEPS.strip() + "\n"] if "step" in graphs else []
     for name, graph in graphs.items():

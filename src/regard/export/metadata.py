@@ -14,6 +14,11 @@ from regard.models.seq2seq import Seq2Seq
 from regard.vision.encoder import ImageEncoder
 
 Record = dict[str, Any]
+SEARCH = (
+    *("method", "beam", "length_penalty", "coverage_penalty", "patience", "min_length", "max_length", "max_ratio"),
+    *("replace_unknown", "keep"),
+)
+"""The decoding settings of a model folder that its export keeps."""
 
 
 def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Config, out: Path) -> Record:
@@ -28,17 +33,15 @@ def tokenized(folder: Path, tokenizers: Tokenizers, model: Seq2Seq, config: Conf
         sides[side] = {"kind": tokenizer.kind, "file": file, "size": tokenizer.size, "tags": tags}
     options = config.decoding
     search = {
+        **{name: getattr(options, name) for name in SEARCH},
         "banned": list(banned_tokens(tokenizers.target, replaceable=config.model.image is None)),
-        "min_length": options.min_length,
-        "max_length": options.max_length,
-        "max_ratio": options.max_ratio,
         "spare": SPARE,
         "longest": 0 if model.reads else (config.data.max_length or DataConfig().max_length) + 1,
         "most": model.decoder.most,
         "most_read": model.most_read if config.model.image is None and model.reads else None,
     }
     marks = {"padding": PAD, "unknown": UNK, "start": BOS, "end": EOS}
-    return {"reads": model.reads, **sides, "marks": marks, "search": search}
+    return {"reads": model.reads, **sides, "marks": marks, "copies": model.decoder.copies, "search": search}
 
 
 def described(config: ModelConfig, model: Any) -> Record:

@@ -16,6 +16,7 @@ from torch import nn
 
 from regard.errors import ModelError
 from regard.export.decoder_state import SIZES, Axes
+from regard.export.int8_weights import store_in_int8
 from regard.export.onnx_rnn import translations
 from regard.shapes import Tensor
 
@@ -79,6 +80,10 @@ class Graph:
                 values.remove(value)
             ports[:] = [port for port in ports if port.name in kept]
             RemoveUnusedNodesPass()(self._model)
+
+    def store_in_int8(self) -> None:
+        """Store its weights as 8-bit integers."""
+        store_in_int8(self._graph)
 
     def save(self, path: Path) -> None:
         """Save the graph with its weights; for a large model, the weights go to a second file `.data`."""

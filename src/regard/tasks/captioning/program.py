@@ -1,25 +1,38 @@
 """Describe pictures: `python run.py picture.png`; from region features: `python run.py features.npz picture.jpg`."""
 
 import sys
+from pathlib import Path
 
-from regard.export.programs.graphs import read_export
-from regard.export.programs.greedy_decoding import Writer
-from regard.export.programs.pixels import before, read_pictures
-from regard.export.programs.tokens import Tokenizer
+import numpy as np
+
+from regard.errors import RegardError
+from regard.runtime.graphs import read_export
+from regard.runtime.pixels import before, read_pictures
+from regard.runtime.search_options import SearchOptions
+from regard.runtime.tokenizer import Tokenizer
+from regard.runtime.writer import Writer
+
+HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Print a caption for each picture on the command line."""
+    """Print a caption for each picture on the command line, by the model's own beam search."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    export = read_export()
-    writer, target = Writer(export), Tokenizer(export["target"])
+    export = read_export(HERE)
+    writer, target = Writer(export, HERE), Tokenizer(export["target"], HERE)
+    options = SearchOptions.of(export["search"])
+    options.check()
     for path, given in read_pictures(sys.argv[1:], export["image"]):
-        cells = given["mask"].shape[1] if "mask" in given else export["image"]["cells"]
-        # writer.write also returns the attention of each word over the cells of the picture.
-        written, _ = writer.write(given, cells)
-        print(before(path) + target.decode(written))
+        mask = given.get("mask", np.ones((1, export["image"]["cells"] or 0), np.bool_))
+        # A hypothesis also has the attention of each token over the cells of the picture.
+        ((best, *_),) = writer.write({**given, "mask": mask}, options, [()])
+        print(before(path) + target.decode(best.tokens))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RegardError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -1,12 +1,14 @@
 """Detect objects in pictures: `python run.py picture.png`."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
-from regard.export.programs.graphs import Graph, read_export, shares
-from regard.export.programs.pixels import before, open_picture, read_pictures
+from regard.runtime.graphs import Graph, read_export, shares
+from regard.runtime.pixels import before, open_picture, read_pictures
 
+HERE = Path(__file__).parent
 LEAST = 0.5
 """The minimum probability of an object."""
 
@@ -15,8 +17,8 @@ def main() -> None:
     """Print a probability, a class and a box (left, top, right, bottom, in pixels) for each object."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    export = read_export()
-    graph = Graph("model.onnx")
+    export = read_export(HERE)
+    graph = Graph(HERE / "model.onnx")
     for path, given in read_pictures(sys.argv[1:], export["image"]):
         found = graph.run(given)
         chances = shares(found["logits"][0])[:, :-1]  # the last class is "no object"

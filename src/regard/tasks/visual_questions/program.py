@@ -1,12 +1,14 @@
 """Answer questions about a picture: `python run.py picture.png "how many circles are there?"`."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
-from regard.export.programs.graphs import Graph, read_export, shares
-from regard.export.programs.pixels import read_pictures
+from regard.runtime.graphs import Graph, read_export, shares
+from regard.runtime.pixels import read_pictures
 
+HERE = Path(__file__).parent
 ASK = 2
 """The id of the question token, which comes first."""
 TOP = 3
@@ -16,8 +18,8 @@ def main() -> None:
     """Print the most probable answers to each question."""
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    export = read_export()
-    graph = Graph("model.onnx")
+    export = read_export(HERE)
+    graph = Graph(HERE / "model.onnx")
     numbers = {word: number for number, word in enumerate(export["words"])}
     picture = next(given for _, given in read_pictures(sys.argv[1:2], export["image"]))
     for question in sys.argv[2:]:
