@@ -93,9 +93,14 @@ class Subwords(Learned):
         return b"" if is_mark(token) else self._processor.id_to_piece(token).replace(_SPACE, " ").encode()
 
     @cached_property
+    def raw_pieces(self) -> list[str]:
+        """The subwords as SentencePiece has them, `▁` in a text still escaped; no two are the same."""
+        return [self._processor.id_to_piece(i) for i in range(self.size)]
+
+    @cached_property
     def _shown(self) -> list[str]:
         """The display form of each id."""
-        return [_unescape(self._processor.id_to_piece(i)) for i in range(self.size)]
+        return [_unescape(piece) for piece in self.raw_pieces]
 
     @cached_property
     def _surfaces(self) -> list[str]:
