@@ -29,6 +29,8 @@ from regard.models.seq2seq import Seq2Seq
 SUFFIX = ".argosmodel"
 ARGOS = "1.9"
 """The version of Argos Translate that reads such packages, with a MiniSBD model: this or a later one."""
+VERSION = "100.0"
+"""The version of a package. LibreTranslate replaces packages by newer ones of the same languages when it starts."""
 CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")
 NAMES = {
     "ar": "Arabic", "az": "Azerbaijani", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
@@ -145,7 +147,7 @@ def _check_tokenizers(tokenizers: Tokenizers) -> None:
 def _describe(inside: Path, languages: Languages, config: Config, file: str, quantization: str) -> None:
     source, target = (NAMES.get(code, code) for code in languages)
     metadata = {
-        "package_version": "1.0",
+        "package_version": VERSION,
         "argos_version": ARGOS,
         "from_code": languages.source,
         "from_name": source,

@@ -234,7 +234,11 @@ def _write_readme(out: Path, name: Path, tokenizers: Tokenizers, beside: dict[st
     else:
         example = vocabulary_of(tokenizers.source)[len(MARKS) : len(MARKS) + 3]
         use = UNITS.format(
-            folder=name.name, example=json.dumps(example, ensure_ascii=False), limits=limits, kind=beside["source"]["kind"], **files
+            folder=name.name,
+            example=json.dumps(example, ensure_ascii=False),
+            limits=limits,
+            kind=beside["source"]["kind"],
+            **files,
         )
     told = f" A source begins with the tag of the language to write: {', '.join(map(tag_mark, tags))}." if tags else ""
     needs = " sentencepiece" if subwords else ""

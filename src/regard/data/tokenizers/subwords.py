@@ -30,6 +30,8 @@ _THREADS: Final = 4
 _LONGEST: Final = 1_000
 """In characters. SentencePiece would skip texts of more than 4192 bytes, so longer ones are split for training."""
 _BYTES: Final = 256
+_UNUSUAL: Final = "  ﬁ Ａ\u0301e\u200b … "
+"""What any normalisation would change."""
 _BOUNDARY: Final = "\t"
 """A character that SentencePiece's trainer treats as a boundary between subwords, and never learns itself."""
 _FOREIGN: Final = "not a SentencePiece model that regard made"
@@ -91,6 +93,11 @@ class Subwords(Learned):
         if token in self._bytes:
             return bytes([self._bytes[token]])
         return b"" if is_mark(token) else self._processor.id_to_piece(token).replace(_SPACE, " ").encode()
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether texts are segmented as they are, as in all models that are trained here; others may normalise them."""
+        return self._processor.normalize(_UNUSUAL) == _SPACE + _UNUSUAL.replace(" ", _SPACE)  # type: ignore[no-any-return]
 
     @cached_property
     def raw_pieces(self) -> list[str]:
