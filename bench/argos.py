@@ -4,8 +4,8 @@
     python bench/argos.py en-fr.argosmodel --text "the red dress is old" --text "He sleeps. The cat is here."
 
 Makes a virtual environment for both under --cache, once; installs the package into a home folder of its own; and
-translates by `argostranslate.translate` and by a running server on the loopback interface, with no other network. Prints
-what came out, and ends with an error if the two say different things or a text was not translated.
+translates by `argostranslate.translate` and by a running server on the loopback interface, with no other network.
+Prints what came out, and ends with an error if the two say different things or a text was not translated.
 """
 
 import argparse

@@ -381,7 +381,7 @@ class Worker:
 
 
 CONVERTED = {"joeynmt": "joey", "opennmt-py": "opennmt", "ctranslate2": "ctranslate2"}
-"""Toolkits that translate with regard's weights, and the format they read: ours of `regard export`, or of workers/to_*.py."""
+"""Toolkits that translate with regard's weights, and the format of theirs (workers/to_*.py, `regard export`)."""
 
 
 def model_folder(settings: Settings, name: str, model: str) -> Path:

@@ -42,6 +42,7 @@ for (const [name, options] of asked.pictures ? Object.entries(looks) : []) {
   const [own, shown] = await open(options);
   await translate(shown, asked.texts[0].text, asked.texts[0].beam);
   await shown.click(".stepper .words button:nth-child(2)");
+  await shown.waitForTimeout(400);  // colours change softly
   told.overflow[name] = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   await shown.screenshot({path: `${asked.pictures}/${name}.png`, fullPage: true});
   await own.close();

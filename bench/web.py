@@ -4,9 +4,9 @@
     regard export demo/model page --format web --onnxruntime-web ~/web/node_modules/onnxruntime-web
     python bench/web.py demo/model page --modules ~/web/node_modules --sentences 100
 
-Prints how many of the phrasebook's test sentences come out the same, greedily and by beam search, the largest difference
-of the attention, the sizes, and what the page fetched; ends with an error if something differs, if anything was fetched
-from elsewhere, or if the browser reports an error. After loading, the browser is offline.
+Prints how many of the phrasebook's test sentences come out the same, greedily and by beam search, the largest
+difference of the attention, the sizes, and what the page fetched; ends with an error if something differs, if anything
+was fetched from elsewhere, or if the browser reports an error. After loading, the browser is offline.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 class Files(http.server.SimpleHTTPRequestHandler):
     """Static files, without a log."""
 
-    extensions_map = {
+    extensions_map: ClassVar = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".mjs": "text/javascript",
         ".wasm": "application/wasm",
@@ -96,7 +96,8 @@ def main() -> None:
     for part in ("model", "onnxruntime"):
         print(f"{part}: {sum(path.stat().st_size for path in (given.page / part).iterdir()) / 1e6:.1f} MB")
     print(
-        f"fetched: {len(told['requests'])} files, {len(told['elsewhere'])} from elsewhere; wider than the window: {told['overflow']}"
+        f"fetched: {len(told['requests'])} files, {len(told['elsewhere'])} from elsewhere; "
+        f"pixels wider than the window: {told['overflow']}"
     )
     if told["errors"] or told["elsewhere"] or not all(same) or apart > 1e-4 or any(told["overflow"].values()):
         raise SystemExit(f"Something is wrong: {told['errors']} {told['elsewhere']}")

@@ -15,6 +15,7 @@ FORMATS = {
     "web": ("onnx", "onnxscript", "onnxruntime"),
 }
 """The formats, and the packages that writing each one needs."""
+ARGOS_PAGE = "its README.md, or docs/how-to/argos-and-libretranslate.md"
 
 
 def export(
@@ -63,7 +64,7 @@ def export(
         languages = languages_of(open_folder(model), from_language or None, to_language or None)
         written = export_argos(model, out, languages, quantization=quantization or "int8", overwrite=overwrite)
         _tell(f"{written.folder} ({written.size / 1e6:.1f} MB)", "CTranslate2", written.difference)
-        typer.echo(f"Install it with: argospm install {written.folder}", err=True)
+        typer.echo(f"How to install it: {ARGOS_PAGE}", err=True)
     elif format == "web":
         from regard.export.web_page import export_web
 

@@ -49,7 +49,7 @@ A translation model made by regard {version}{preset}, for Argos Translate and Li
 
 ```sh
 pip install argostranslate
-argospm install {file}
+python -c "from argostranslate import package; package.install_from_path('{file}')"
 argos-translate --from-lang {from_code} --to-lang {to_code} "…"
 ```
 

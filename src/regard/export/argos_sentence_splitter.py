@@ -1,11 +1,11 @@
 """Sentence splitting by rules, as an ONNX graph that MiniSBD runs (the splitter of Argos Translate).
 
 MiniSBD maps each character to a number by a vocabulary of the model, and marks where tokens (1) and sentences (2) end.
-Its trained models are downloaded at the first use, from GitHub; a package with a model of its own needs no network. The
-numbers here are classes of characters, and the rules are:
+Its trained models are downloaded at the first use, from GitHub; a package with a model of its own needs no network.
+The numbers here are classes of characters, and the rules are:
 
-- `.`, `!`, `?` or `…`, with quotes or brackets that close after it, ends a sentence if white space and something other
-  than a small letter follow;
+- `.`, `!`, `?` or `…`, with quotes or brackets that close after it, ends a sentence if white space and a capital
+  letter, an opening quote or bracket, or a dash follow;
 - but not after a single capital letter: J. S. Bach;
 - the full stops of scripts without capitals (。 ！ ？ । ؟ …) end a sentence wherever they are.
 """
@@ -20,7 +20,7 @@ CLASSES = {
     ALONE: "。！？｡।॥؟۔።",
     SPACE: " ",
     CLOSE: "\"'’”»)]」』）",
-    OPEN: "“‘«([¿¡„「『（-–—0123456789",
+    OPEN: "“‘«([¿¡„「『（-–—",
 }
 FEATURES = ("capitalized",)
 OPSET = 18

@@ -1,8 +1,8 @@
 """Write a Transformer in CTranslate2's format, with its vocabularies; CTranslate2 runs it without regard and torch."""
 
 import json
-import shutil
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ QUANTIZATIONS = (
     "int8_bfloat16",
 )
 """How weights can be stored; CTranslate2 converts them at loading to what the processor supports."""
+LENGTHS = (11, 7), (1, 4), (6, 13)
+"""Lengths of the random sources and targets that weights are verified with."""
 README = """# A model that translates, for CTranslate2
 
 ```sh
@@ -146,20 +148,14 @@ def _save(model: Seq2Seq, tokenizers: Tokenizers, out: Path, quantization: str) 
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
-    """Return the tokens by id, as SentencePiece writes them."""
+    """Return the tokens by id, as SentencePiece writes them; raise a ModelError if two are the same."""
     plain = tokenizer.plain if isinstance(tokenizer, Tagged) else tokenizer
-    if isinstance(plain, Subwords):
-        tokens = plain.raw_pieces
-    else:
-        tokens = [*MARKS, *plain.pieces(range(len(MARKS), plain.size))]
-    tokens = [*tokens, *(tag_mark(tag) for tag in tokenizer.tags)] if isinstance(tokenizer, Tagged) else tokens
-    twice = (
-        next((token for place, token in enumerate(tokens) if token in tokens[:place]), None)
-        if (len(set(tokens)) < len(tokens))
-        else None
-    )
-    if twice is not None:
-        raise ModelError(f"CTranslate2 tells tokens apart by their text, but two of this vocabulary are {twice!r}.")
+    own = plain.raw_pieces if isinstance(plain, Subwords) else plain.pieces(range(len(MARKS), plain.size))
+    tokens = [*MARKS, *own[-(plain.size - len(MARKS)) :]]
+    tokens += [tag_mark(tag) for tag in tokenizer.tags] if isinstance(tokenizer, Tagged) else []
+    token, times = Counter(tokens).most_common(1)[0]
+    if times > 1:
+        raise ModelError(f"CTranslate2 tells tokens apart by their text, but two of this vocabulary are {token!r}.")
     return tokens
 
 
@@ -171,20 +167,22 @@ def _check(model: Seq2Seq, tokenizers: Tokenizers, out: Path) -> float:
     """Compare the log-probabilities of random targets for random sources; raise a ModelError if they differ."""
     import ctranslate2
 
-    random = torch.Generator().manual_seed(0)
-    sizes = [(tokenizers.source.size, 11), (tokenizers.target.size, 7), (tokenizers.source.size, 5)]
-    draw: Callable[[int, int], list[int]] = lambda size, length: torch.randint(  # noqa: E731
-        len(MARKS), size, (length,), generator=random
-    ).tolist()
-    sources = [draw(sizes[0][0], length) for length in (11, 1, 6)]
-    targets = [draw(sizes[1][0], length) for length in (7, 4, 13)]
+    random, sizes = torch.Generator().manual_seed(0), (tokenizers.source.size, tokenizers.target.size)
+    pairs = [
+        [
+            torch.randint(len(MARKS), size, (length,), generator=random).tolist()
+            for size, length in zip(sizes, lengths, strict=True)
+        ]
+        for lengths in LENGTHS
+    ]
     read, written = vocabulary_of(tokenizers.source), vocabulary_of(tokenizers.target)
     translator = ctranslate2.Translator(str(out), device="cpu", compute_type="float32", intra_threads=1)
     scored = translator.score_batch(
-        [[read[i] for i in ids] for ids in sources], [[written[i] for i in ids] for ids in targets]
+        [[read[token] for token in source] for source, _ in pairs],
+        [[written[token] for token in target] for _, target in pairs],
     )
     worst = 0.0
-    for source, target, found in zip(sources, targets, scored, strict=True):
+    for (source, target), found in zip(pairs, scored, strict=True):
         right = log_probs(model, source, target)
         difference = (right - torch.tensor(found.log_probs)).abs().max() / right.abs().max().clamp(min=1.0)
         worst = max(worst, float(difference.nan_to_num(torch.inf)))

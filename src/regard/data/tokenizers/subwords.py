@@ -96,8 +96,9 @@ class Subwords(Learned):
 
     @property
     def keeps_texts(self) -> bool:
-        """Whether texts are segmented as they are, as in all models that are trained here; others may normalise them."""
-        return self._processor.normalize(_UNUSUAL) == _SPACE + _UNUSUAL.replace(" ", _SPACE)  # type: ignore[no-any-return]
+        """Whether texts are segmented as they are: so in all models trained here; others may normalise them."""
+        kept = _SPACE + _UNUSUAL.replace(" ", _SPACE)
+        return bool(self._processor.normalize(_UNUSUAL) == kept)
 
     @cached_property
     def raw_pieces(self) -> list[str]:

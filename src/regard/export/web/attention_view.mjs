@@ -4,10 +4,10 @@ export function attentionView({source, target, steps, layers, heads}) {
   const [from, to] = [friendly(source, special), friendly(target, special)];
   return element("section", {class: `stepper trace${looks ? "" : " blind"}`},
     element("p", {class: "side"}, "Source"),
-    element("div", {class: "read", role: "group", "aria-label": "Source tokens"},
+    element("div", {class: "read", dir: direction(from), role: "group", "aria-label": "Source tokens"},
       ...from.map((label, at) => element("span", {dir: "auto", class: special.has(source[at]) ? "mark" : null}, label))),
     element("p", {class: "side"}, "Output"),
-    element("div", {class: "words", role: "group", "aria-label": "Words: choose one to see its attention"},
+    element("div", {class: "words", dir: direction(to), role: "group", "aria-label": "Words: choose one to see its attention"},
       ...to.map((label, at) => element("button", {type: "button", dir: "auto", class: special.has(target[at]) ? "mark" : null}, label))),
     element("p", {class: "told", role: "status", "aria-live": "polite"}),
     element("div", {class: "beside"},
@@ -78,8 +78,13 @@ export function friendly(tokens, special) {
 
 function visible(text) {
   const shown = text.replace(/[\0-\x1f]/g, (control) => String.fromCharCode(0x2400 + control.charCodeAt(0)))
-    .replace(/\p{Zs}/gu, "␣").replace(/\x7f/g, "␡").replace(/\p{Cc}|\p{Cs}|\p{Zl}|\p{Zp}|[\ufdd0-\ufdef]/gu, "\ufffd");
+    .replace(/\p{Zs}/gu, "␣").replace(/\x7f/g, "␡").replace(/(?![\u200c\u200d])\p{Cf}/gu, "").replace(/\p{Cc}|\p{Cs}|\p{Zl}|\p{Zp}|[\ufdd0-\ufdef]/gu, "\ufffd");
   return (/^\p{M}/u.test(shown) ? "◌" : "") + shown || "∅";
+}
+
+function direction(labels) {  // that of the first letter
+  const letter = labels.join("").match(/\p{L}/u)?.[0] ?? "";
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(letter) ? "rtl" : "ltr";
 }
 
 export function element(name, attributes, ...children) {
