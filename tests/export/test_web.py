@@ -64,7 +64,8 @@ def texts():
 @needs_node
 @pytest.mark.parametrize("kind", [name for name in kinds if name != "lines"])
 def test_texts_become_the_same_tokens_and_tokens_the_same_texts(kind, texts, tmp_path):
-    own, draw = kinds[kind].train(texts[0][:1000], 900), random.Random(2)
+    doubled = ["aa ee ll nn ss tt aaa eee lll nnn sss ttt"] * 30  # several ways to cut are equally good
+    own, draw = kinds[kind].train([*texts[0][:1000], *doubled], 900), random.Random(2)
     ids = [draw.choices(range(own.size), k=draw.randint(0, 12)) for _ in range(1500)]
     if hasattr(own, "byte_ids"):  # characters that are cut in two, and bytes that are none
         ids += [draw.choices([*own.byte_ids], k=draw.randint(1, 5)) for _ in range(500)]
@@ -135,9 +136,11 @@ def table(oracle, length):
 
 @needs_node
 def test_the_search_is_that_of_the_package(tmp_path):
-    oracles = [Oracle(7 + number, seed=number, layers=2, heads=1, sharpness=0.5 + number) for number in range(len(LENGTHS))]
+    oracles = [
+        Oracle(7 + number, seed=number, layers=2, heads=1, sharpness=0.5 + number) for number in range(len(LENGTHS))
+    ]
     cases, right = [], []
-    settings = itertools.product((1, 2, 5), (0.0, 0.6, 2.0, -0.5), (0.0, 0.3), (0, 3), (0, 6), (0.0, 1.0))
+    settings = itertools.product((1, 2, 5), (0.0, 0.6, 2.0, -0.5), (0.0, 0.3), (0, 3), (0, 6), (0.0, 0.4))
     for number, (beam, alpha, beta, least, most, patience) in enumerate(settings):
         if number % 2 and beam > 1:
             continue
