@@ -142,7 +142,7 @@ def test_the_search_is_that_of_the_package(tmp_path):
     cases, right = [], []
     settings = itertools.product((1, 2, 5), (0.0, 0.6, 2.0, -0.5), (0.0, 0.3), (0, 3), (0, 6), (0.0, 0.4))
     for number, (beam, alpha, beta, least, most, patience) in enumerate(settings):
-        if number % 2 and beam > 1:
+        if number % 3:
             continue
         at = number % len(LENGTHS)
         options = DecodingConfig(
