@@ -18,21 +18,22 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
 
 
+TYPES = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+
 class Files(http.server.SimpleHTTPRequestHandler):
     """Static files, without a log."""
 
-    extensions_map: ClassVar = {
-        **http.server.SimpleHTTPRequestHandler.extensions_map,
-        ".mjs": "text/javascript",
-        ".wasm": "application/wasm",
-    }
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.extensions_map = TYPES
+        super().__init__(*given, **named)
 
     def log_message(self, format: str, *given: Any) -> None:
         """Print nothing."""

@@ -46,7 +46,7 @@ def export(
     By default as ONNX files: the folder also gets the vocabularies or labels, a manifest, a README and run.py, a short
     program that runs the model with only onnxruntime and NumPy (plus Pillow for pictures, SentencePiece for subwords).
     Transformers that translate can be written for CTranslate2, and as a package of Argos Translate and LibreTranslate;
-    translators with subwords also as a web page that needs no server. What is written is checked against the model on
+    translators of every kind as a web page that needs no server. What is written is checked against the model on
     random inputs.
     """
     _check_packages(format)
@@ -55,7 +55,7 @@ def export(
         from regard.export.ctranslate2_model import export_ctranslate2
 
         written = export_ctranslate2(model, out, quantization=quantization or "float32", overwrite=overwrite)
-        _tell(f"{written.folder / 'model.bin'} ({written.size / 1e6:.1f} MB)", "CTranslate2", written.difference)
+        _tell(f"{written.folder / 'model.bin'} ({written.size / 1e6:.1f} MB)", "CTranslate2 (in float32)", written.difference)
         typer.echo(f"How to use it: {out / 'README.md'}", err=True)
     elif format == "argos":
         from regard.export.argos_package import export_argos, languages_of
@@ -63,7 +63,7 @@ def export(
 
         languages = languages_of(open_folder(model), from_language or None, to_language or None)
         written = export_argos(model, out, languages, quantization=quantization or "int8", overwrite=overwrite)
-        _tell(f"{written.folder} ({written.size / 1e6:.1f} MB)", "CTranslate2", written.difference)
+        _tell(f"{written.folder} ({written.size / 1e6:.1f} MB)", "CTranslate2 (in float32)", written.difference)
         typer.echo(f"How to install it: {ARGOS_PAGE}", err=True)
     elif format == "web":
         from regard.export.web_page import export_web
