@@ -380,8 +380,8 @@ class Worker:
             self.process.wait()
 
 
-CONVERTED = {"joeynmt": "joey", "opennmt-py": "opennmt", "ctranslate2": "opennmt"}
-"""Toolkits that translate with regard's weights, and the checkpoint format they read (workers/to_*.py)."""
+CONVERTED = {"joeynmt": "joey", "opennmt-py": "opennmt", "ctranslate2": "ctranslate2"}
+"""Toolkits that translate with regard's weights, and the format of theirs (workers/to_*.py, `regard export`)."""
 
 
 def model_folder(settings: Settings, name: str, model: str) -> Path:

@@ -86,7 +86,7 @@ def measured(given: Any, place: Path) -> str:
     texts.write_text("\n".join(pair.source for pair in pairs), encoding="utf-8")
     python = given.python or environment(place)
     ours = {"regard with torch": (given.model, "torch", sys.executable)}
-    for name, options in (("float32", []), ("int8", ["--int8"])):
+    for name, options in (("float32", []), ("int8", ["--quantization", "int8"])):
         subprocess.run([sys.executable, "-m", "regard", "export", given.model, place / name, *options], check=True)
         ours[f"regard-runtime, {name}"] = (place / name, "runtime", python)
     lines = [

@@ -1,26 +1,16 @@
-"""CTranslate2, which translates only: regard's Transformer, by way of OpenNMT-py. It refuses recurrent networks."""
+"""CTranslate2, which translates only: regard's Transformer, as `regard export --format ctranslate2` writes it."""
 
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from talk import Boss, Task, serve, toolkit
 
 
-def convert(task: Task) -> Path:
-    """Turn OpenNMT-py's checkpoint into a model of CTranslate2, once."""
-    folder = Path(task["folder"])
-    made = folder / "ctranslate2"
-    if not (made / "model.bin").is_file():
-        toolkit("ctranslate2.converters").OpenNMTPyConverter(str(folder / "model.pt")).convert(str(made), force=True)
-    return made
-
-
 def decode(boss: Boss, task: Task) -> None:
     """Translate: many sentences by as many workers as there are threads, one sentence by one with all threads."""
-    library, folder = toolkit("ctranslate2"), str(convert(task))
+    library, folder = toolkit("ctranslate2"), task["folder"]
     kind = {"device": "cpu", "compute_type": task["precision"]}
     many = library.Translator(folder, inter_threads=task["threads"], intra_threads=1, **kind)
     # One sentence has too little work in int8 for a second thread to pay.

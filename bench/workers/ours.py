@@ -117,6 +117,7 @@ def convert(boss: Boss, task: Task) -> None:
     import to_opennmt
 
     import regard
+    from regard.export.ctranslate2_model import export_ctranslate2
     from regard.models.model_folder import open_folder
     from regard.models.seq2seq import Seq2Seq
 
@@ -127,10 +128,16 @@ def convert(boss: Boss, task: Task) -> None:
     assert isinstance(translator.model, Seq2Seq)
     source = translator.tokenizers.source
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     pieces = source.pieces(range(len(MARKS), source.size))
     lines = (Path(task["data"]) / "test.en").read_text(encoding="utf-8").splitlines()
     cut = [source.pieces(ids) for ids in source.encode_all(lines)]
+    if task["format"] == "ctranslate2":
+        export_ctranslate2(Path(task["folder"]), folder)
+        text = "".join(" ".join(line) + "\n" for line in cut)
+        (folder / "test.en").write_text(text, encoding="utf-8")
+        return
+    folder.mkdir()
     write = {"joey": to_joey.write, "opennmt": to_opennmt.write}[task["format"]]
     write(folder, translator.model, pieces, task["size"], cut)
 

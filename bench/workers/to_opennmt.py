@@ -1,4 +1,4 @@
-"""The networks of the benches, with regard's weights, as checkpoints of OpenNMT-py 3.5.1 (CTranslate2 reads the same).
+"""The networks of the benches, with regard's weights, as checkpoints of OpenNMT-py 3.5.1.
 
 The Transformer is one that OpenNMT-py has: norms first, biases everywhere (`add_qkvbias`), the same sines and cosines.
 Of the LSTM, two things are not: OpenNMT-py's additive attention ("mlp") has no tanh after `linear_out`, as its other

@@ -31,6 +31,8 @@ _THREADS: Final = 4
 _LONGEST: Final = 1_000
 """In characters. SentencePiece would skip texts of more than 4192 bytes, so longer ones are split for training."""
 _BYTES: Final = 256
+_UNUSUAL: Final = "  ﬁ Ａ\u0301e\u200b … "
+"""What any normalisation would change."""
 _BOUNDARY: Final = "\t"
 """A character that SentencePiece's trainer treats as a boundary between subwords, and never learns itself."""
 _AT_ONCE: Final = 10_000
@@ -97,10 +99,21 @@ class Subwords(Learned):
             return bytes([self._bytes[token]])
         return b"" if is_mark(token) else self._processor.id_to_piece(token).replace(_SPACE, " ").encode()
 
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether texts are segmented as they are: so in all models trained here; others may normalise them."""
+        kept = _SPACE + _UNUSUAL.replace(" ", _SPACE)
+        return bool(self._processor.normalize(_UNUSUAL) == kept)
+
+    @cached_property
+    def raw_pieces(self) -> list[str]:
+        """The subwords as SentencePiece has them, `▁` in a text still escaped; no two are the same."""
+        return [self._processor.id_to_piece(i) for i in range(self.size)]
+
     @cached_property
     def _shown(self) -> list[str]:
         """The display form of each id."""
-        return [_unescape(self._processor.id_to_piece(i)) for i in range(self.size)]
+        return [_unescape(piece) for piece in self.raw_pieces]
 
     @cached_property
     def _surfaces(self) -> list[str]:

@@ -1,0 +1,1 @@
+"""The scripts, style and page of `regard export --format web`."""
