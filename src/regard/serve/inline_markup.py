@@ -17,6 +17,7 @@ from regard.serve.sentence_translation import Rendering
 from regard.serve.sentences import has_letters, split_sentences
 
 _WORD: Final = re.compile(r"\S+")
+_PUNCTUATION: Final = ".,;:!?…。，、！？)]}»”’\"'"
 _RUN: Final = re.compile(r"\S+|\s+")
 
 
@@ -116,14 +117,26 @@ class Paragraph:
             if is_copy:
                 yield from self._copied(start, end)
             else:
-                yield Unit(escape(match.group()), None if own is None else self._longest(start, end))
+                yield from self._new(match.group(), start, end, escape)
             done, before = match.end(), own if is_copy else None
         if done < len(written):
             yield Unit(escape(written[done:]), None)
 
+    def _new(self, word: str, start: int, end: int, escape: Callable[[str], str]) -> Iterator[Unit]:
+        """Yield a word of the translation; markup may divide it from punctuation, as it does the source word."""
+        if start == end:
+            yield Unit(escape(word), None)
+            return
+        core = word.rstrip(_PUNCTUATION)
+        if core and core != word and self.text.endswith(word[len(core) :], start, end):
+            yield Unit(escape(core), self._longest(start, end - len(word) + len(core)))
+            yield Unit(escape(word[len(core) :]), self._longest(end - len(word) + len(core), end))
+        else:
+            yield Unit(escape(word), self._longest(start, end))
+
     def _longest(self, start: int, end: int) -> int:
-        """Return the longest unit of a word: one, unless markup divides it."""
-        first, last = (bisect_left(self._cuts, at) for at in (start, end))
+        """Return the longest unit with a part of a word: there is one, unless markup divides it."""
+        first, last = bisect_right(self._cuts, start) - 1, max(bisect_left(self._cuts, end), 1)
         return max(range(first, last), key=lambda place: self._cuts[place + 1] - self._cuts[place])
 
 
