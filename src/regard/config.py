@@ -23,6 +23,10 @@ class DataConfig:
     """Several training corpora instead of one, each TAG=CORPUS (de=train.en,train.de): the tag chooses the output."""
     valid_tagged: tuple[str, ...] = ()
     """Validation corpora with the same tags."""
+    from_language: tuple[str, ...] = ()
+    """Languages of the sources, as codes (en, pt-BR, zh-Hant): regard serve routes requests by them."""
+    to_language: str = ""
+    """Language of the targets; with data.tagged, the tags that are language codes say it."""
     max_length: int = 128
     """Pairs with more tokens than this on either side are left out of training, and counted."""
     plain_captions: bool = False

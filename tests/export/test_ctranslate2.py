@@ -217,7 +217,7 @@ def test_tokens_that_look_the_same_are_refused():
     ("given", "said"),
     [
         ({"format": "onxx"}, "--format must be one of onnx, ctranslate2, argos, web, got 'onxx'. Did you mean 'onnx'?"),
-        ({"quantization": "int8"}, "--quantization is for --format ctranslate2 or argos, not for onnx."),
+        ({"quantization": "int9"}, "--quantization is 'int9'; --format onnx has float32 and int8."),
         ({"format": "web", "to_language": "fr"}, "--to-language is for --format argos, not for web."),
     ],
 )

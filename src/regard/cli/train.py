@@ -34,6 +34,15 @@ def train(
     ] = None,
     valid_source: Annotated[str | None, typer.Option(metavar="FILE", help="Validation source.")] = None,
     valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
+    from_language: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE", help="Language of the sources, such as en: regard serve routes by it. Repeatable."
+        ),
+    ] = None,
+    to_language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Language of the targets; with --tagged, the tags say it.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +120,8 @@ def train(
         "valid_source": valid_source,
         "valid_target": valid_target,
         "valid_tagged": valid_tagged or [],
+        "from_language": from_language or [],
+        "to_language": to_language,
         "preset": preset,
         "config": config,
         "start_from": from_,

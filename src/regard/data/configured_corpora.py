@@ -7,6 +7,7 @@ from typing import NamedTuple
 from regard.config import DataConfig
 from regard.data.corpus import Corpus, open_corpus
 from regard.data.held_out import Part, Selection
+from regard.data.languages import check_languages
 from regard.data.mixed_corpora import ONE, Entry, MixedCorpora, parse_mixed
 from regard.data.tagged_corpora import TaggedCorpora, check_tagged, embedded, open_tagged, own_part, parse_entry
 from regard.errors import ConfigError
@@ -77,6 +78,7 @@ def _joined(data: DataConfig, entries: Sequence[Entry], opened: Sequence[Corpus]
 def check_corpora(data: DataConfig) -> None:
     """Raise a ConfigError for settings of corpora that contradict each other."""
     check_tagged(data)
+    check_languages(data)
     for entry in data.mixed:
         parse_mixed(entry)
     for name in ("train", "tagged"):

@@ -28,6 +28,7 @@ LENGTH = ("training.epochs", "training.steps", "training.minutes")
 HARMLESS = frozenset(
     {
         *("preset", *LENGTH),
+        *("data.from_language", "data.to_language"),
         *(f"training.{name}" for name in ("learning_rate", "clip", "patience")),
         *(f"training.{name}" for name in ("save_every", "log_every", "device", "shard")),
     }

@@ -25,6 +25,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "auto")
 METRICS = ("bleu", "chrf", "exact", "accuracy", "f1", "ap", "loss")
 FILES_WITH_LINKS = 3
 """Source, target, and which word of one belongs to which of the other."""
+TRANSLATION = "translation"
 DEVICES = ("auto", "cpu", "cuda")
 RECURRENT = ("residual", "readout", "start", "context_dropout", "output_dropout")
 """Settings of a decoder that a Transformer has no use for."""
@@ -178,6 +179,12 @@ def _check_losses(config: Config) -> None:
 def _check_effects(config: Config) -> None:
     """Refuse settings that nothing in this model or its optimizer reads."""
     settings, model, decoder = config.training, config.model, config.model.decoder
+    entry = task_of(model).entry
+    if (config.data.from_language or config.data.to_language) and entry.name != TRANSLATION:
+        raise ConfigError(
+            "data.from_language and data.to_language say what a translator reads and writes, and this is "
+            f"{entry.what}: leave --from-language and --to-language out."
+        )
     for name in task_of(model).unread:
         got, usual = (str(getattr(one, name)).lower() for one in (settings, TrainingConfig()))
         if got != usual:

@@ -9,6 +9,7 @@ import regard.presets  # noqa: F401 (importing it registers them)
 from regard import config_io
 from regard.config import Config
 from regard.data.corpus_arguments import corpus_parts, training_parts
+from regard.data.languages import check_code
 from regard.errors import ConfigError, TrainingError
 from regard.models.model_folder import CONFIG
 from regard.presets.vision import any_preset
@@ -37,6 +38,8 @@ class TrainingRequest:
     valid_source: str | None = None
     valid_target: str | None = None
     valid_tagged: Sequence[str] = ()
+    from_language: Sequence[str] = ()
+    to_language: str | None = None
     preset: str | None = None
     config: Path | None = None
     start_from: Path | None = None
@@ -95,6 +98,8 @@ def _given(request: TrainingRequest) -> dict[str, Any]:
         "data.valid": list(valid) or None,
         "data.tagged": list(request.tagged) or None,
         "data.valid_tagged": list(request.valid_tagged) or None,
+        "data.from_language": [check_code(code, "--from-language") for code in request.from_language] or None,
+        "data.to_language": check_code(request.to_language, "--to-language") if request.to_language else None,
         "training.epochs": request.epochs,
         "training.steps": request.steps,
         "training.device": request.device,

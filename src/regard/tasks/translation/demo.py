@@ -14,6 +14,8 @@ from regard.presets import preset
 from regard.tasks.translation.evaluation import evaluate
 
 COMMON = (
+    "data.from_language=en",
+    "data.to_language=fr",
     "tokenizer.vocabulary=2000",
     "tokenizer.joint=false",
     "training.epochs=100",

@@ -9,11 +9,13 @@ from torch import nn
 
 from regard.config import Config, DecodingConfig, ModelConfig
 from regard.data.builtin_corpora import corpora
+from regard.data.languages import check_languages
 from regard.data.pictures import are_pictures
 from regard.data.tokenizers import Tokenizers
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelError
 from regard.evaluation.report import Report
 from regard.models.build import assemble, initialise
+from regard.models.model_folder import CONFIG
 from regard.task import EvaluationRequest, Objective, Say, Task, TrainingData
 from regard.task_table import BY_NAME
 
@@ -127,6 +129,13 @@ class Translation(Task):
         from regard.tasks.translation.comparison import compare
 
         return compare(folder, job, options)
+
+    def check_served(self, folder: Path, config: Config) -> None:
+        """Raise a ModelError for languages in the folder's settings that are none."""
+        try:
+            check_languages(config.data)
+        except ConfigError as error:
+            raise ModelError(f"{folder / CONFIG}: {error}") from None
 
     def about(self, reader: Any, config: Config) -> Mapping[str, Any]:
         """Return the tags and, for a model trained on an embedded corpus, a few of its test sentences."""
