@@ -215,7 +215,7 @@ def test_patience_ends_all_processes_at_one_step(tmp_path):
 
 
 def test_minutes_are_those_of_the_first_process(tmp_path):
-    changes = (("minutes", 0.05), ("epochs", 10_000), ("schedule", "cosine"), ("validate_every", 0))
+    changes = (("minutes", 0.03), ("epochs", 10_000), ("patience", 0), ("schedule", "cosine"), ("validate_every", 0))
     found = ranks.run(2, part_of_a_run, tmp_path / "m", *changes)
     assert {end for end, *_ in found} == {"minutes"}
     assert len({steps for _, steps, *_ in found}) == 1
