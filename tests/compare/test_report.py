@@ -122,7 +122,7 @@ def test_without_matplotlib_there_is_a_report_that_says_so(make, made, tmp_path,
     found, _ = make.run(folder, make.variant("look"), make.plain("blind"), pictures=True)
     assert "Pictures need matplotlib: pip install 'regard[plot]'." in found.notes
     text, page = found.markdown.read_text(), found.page.read_text()
-    assert "There are no plots because matplotlib is missing" in text
+    assert "## Plots\n\nThere are no plots because matplotlib is missing" in text
     assert "images/" not in text
     assert page.count('<svg class="look"') == 2  # the page draws attention by itself
     assert list((folder / "images").iterdir()) == []

@@ -1,5 +1,7 @@
 """The demo of captions, with a training of a moment instead of minutes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,17 @@ def test_the_things_that_a_right_caption_speaks_of_are_outlined_and_those_of_a_w
     right = type(found)(type(found.best)(gold.text, 0.0, said.target, said), found.grid)
     outlines = demo.overlay(right, scene).outlines
     assert [len(some) for some in outlines] == [*(len(things) for things in gold.things), 0]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("0.png", "0.html"), "Saved as pictures in scenes/*.png, and as pages to step through word by word: *.html\n"),
+        (("0.html",), "Saved as pages to step through word by word: scenes/*.html\n"),
+    ],
+)
+def test_only_files_that_were_written_are_told_of(names, told):
+    assert told in demo._what_next(Path("m"), [Path("scenes") / name for name in names])
 
 
 @pytest.mark.parametrize("long", [False, True])

@@ -19,7 +19,12 @@ if str(ROOT) not in sys.path:
 LONGEST = 900
 """Seconds after which processes hang."""
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tiny_run", "many_tasks", "regard.training.train_model"])
+CONTEXT.set_forkserver_preload(
+    [
+        *("tiny_run", "many_tasks", "regard.training.train_model", "regard.training.sharding", "sacrebleu"),
+        *("torch._dynamo", "torch.distributed.fsdp", "torch.nn.parallel.distributed"),  # a second for each process
+    ]
+)
 
 
 class LostError(Exception):

@@ -71,7 +71,10 @@ class Disk:
         if not self.armed or "r" in mode or not isinstance(path, str | Path):
             return self._open(path, mode, *given, **named)
         self.point()
+        new = not Path(path).exists()
         file = self._open(path, mode, *given, **named)
+        if new:
+            self._named(Path(path))
         found = os.fstat(file.fileno())
         self.unsynced[found.st_ino] = found.st_size
         return File(file, self)

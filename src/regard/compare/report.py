@@ -185,8 +185,9 @@ def _plots(document: Document, findings: Findings, pictures: _Pictures) -> None:
     panels, ylabel, low = _speed(findings)
     if len(rows) > 1 and pictures.draw("speed", lambda path: scatter(panels, path, ylabel=ylabel, low_is_good=low)):
         found.append(Picture("speed", "Speed against quality: further right is faster, higher is better."))
-    if found:
+    if found or pictures.missing:
         document.heading("Plots")
+    if found:
         document.add(*found)
     if pictures.missing:
         document.say("There are no plots because matplotlib is missing: ", Code("pip install 'regard[plot]'"), ".")

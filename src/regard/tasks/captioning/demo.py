@@ -135,8 +135,11 @@ def _box(box: object) -> Box:
 
 
 def _what_next(model: Path, pictures: list[Path]) -> str:
+    place = pictures[0].parent
+    strips = f"pictures in {place}/*.png, and as " if any(path.suffix == ".png" for path in pictures) else ""
+    pages = "*.html" if strips else f"{place}/*.html"
     return f"""
-Saved as pictures in {pictures[0].parent}/*.png, and as pages to step through word by word: *.html
+Saved as {strips}pages to step through word by word: {pages}
 
 Try next (regard is in .venv/bin if you came by make):
   regard data scenes:test:20 --out scenes                      see the scenes and their captions
