@@ -1,8 +1,7 @@
 """The largest few logits of each row, with the log-sum-exp of all.
 
 Of equal logits greedy search takes the first, on every device. With a wider beam their order is unspecified: the kernel
-and the C++ library take the first ones, but `torch.topk` promises no order, and sorting to have one would cost more than
-the search itself.
+and the C++ library take the first ones, but `torch.topk` promises no order, and sorting to have one would cost time.
 """
 
 from typing import NamedTuple
