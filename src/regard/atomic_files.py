@@ -30,15 +30,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         return
     beside = path.with_name(f".{path.name}.writing")
     try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(beside, content)
         os.replace(beside, path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file and fsync it; until `sync_folder`, a power cut may still take its name."""
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager

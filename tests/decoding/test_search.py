@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from regard.config import DecodingConfig
 from regard.decoding.search import search
+from regard.decoding.search_loop import best
+from regard.decoding.top_k import top_of
 from regard.errors import ConfigError, ModelError
 from regard.models.protocol import Step
 
@@ -24,6 +26,18 @@ def run(decoder, encoded, options, **rest):
 def assert_close(found, expected):
     """Equal but for the rounding of single precision, also where plain floats are compared."""
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [7, 33, 8001])
+def test_of_equal_values_the_largest_one_is_the_first(size):
+    """Greedy search has a rule for ties, which the compiled library and the kernels follow too."""
+    values = torch.randint(3, (11, size), generator=torch.Generator().manual_seed(size)).float()
+    values[4] = float("-inf")
+    expected = [row.index(max(row)) for row in values.tolist()]
+    assert best(values, 1)[1][:, 0].tolist() == expected
+    assert best(values, 1)[0][:, 0].tolist() == values.amax(dim=1).tolist()
+    found = top_of(values, torch.zeros(size, dtype=torch.bool), 1)
+    assert found.words[:, 0].tolist() == expected
 
 
 some_options = st.builds(

@@ -147,6 +147,18 @@ def test_it_finds_what_the_search_in_python_finds(config):
         assert check_same_but_ties(model, options, Request(BOS, EOS, BANNED, n_best=n_best)) <= 1
 
 
+@pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer"])
+def test_of_equal_logits_greedy_search_takes_the_first(name):
+    model, tied = make(KNOWN[name]), [5, 7, 11]
+    with torch.no_grad():
+        model.decoder.output.weight.zero_()
+        model.decoder.output.bias.zero_()
+        model.decoder.output.bias[tied] = 3.0
+    options = DecodingConfig(beam=1, max_length=4)
+    for found in both(model, options, Request(BOS, EOS, BANNED)):
+        assert [one.tokens for one in every(found)] == [[5] * 4] * len(LENGTHS)
+
+
 @pytest.mark.parametrize("seed", [842, 1002])
 def test_what_it_finds_otherwise_is_as_good(seed):
     """Seeds with which two hypotheses are so near that one of the searches, on some machine, dropped another one."""

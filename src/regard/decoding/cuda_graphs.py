@@ -3,7 +3,8 @@
 The search in `search_loop.py` launches about a hundred small kernels per step, and syncs with the host to see which
 sentences go on. Here the tensors of a step stay at fixed addresses, so one launch replays all kernels. A finished
 sentence keeps its place and is ignored; the host learns of it some steps later, without a sync, and when most of a
-batch is finished the rest moves to a smaller frame. Results are those of `search_loop.py`.
+batch is finished the rest moves to a smaller frame. Results are those of `search_loop.py`, but for rounding and, in a
+beam wider than one, for equal scores (`top_k.py`).
 """
 
 import logging

@@ -227,7 +227,13 @@ def _settle(
 
 
 def best(values: Float[Tensor, "B W"], count: int) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """Return the `count` largest of each row, best first, or all if there are fewer."""
+    """Return the `count` largest of each row, best first, or all if there are fewer.
+
+    A single one is the first of equal values; which of them are among several, and in which order, is unspecified.
+    """
+    if count == 1:  # `topk` promises nothing about equal values, `max` does
+        largest = values.max(dim=1, keepdim=True)
+        return largest.values, largest.indices
     top = values.topk(min(count, values.shape[1]), dim=1)
     return top.values, top.indices
 

@@ -1,4 +1,7 @@
-"""Reorder a decoder's state along with its hypotheses, in place."""
+"""Reorder a decoder's state along with its hypotheses, in place: for searches with CUDA graphs (`static_search.py`).
+
+Other searches reorder KV caches by `Decoder.reorder` and `reorder_within`.
+"""
 
 import torch
 

@@ -1,7 +1,12 @@
-"""The largest few logits of each row, with the log-sum-exp of all."""
+"""The largest few logits of each row, with the log-sum-exp of all.
+
+Of equal logits greedy search takes the first, on every device. With a wider beam their order is unspecified: the kernel
+and the C++ library take the first ones, but `torch.topk` promises no order, and sorting to have one would cost time.
+"""
 
 from typing import NamedTuple
 
+from regard.decoding.search_loop import best
 from regard.decoding.token_limits import NEVER
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.step_loop import runs_kernels
@@ -30,5 +35,4 @@ def top_of(logits: Float[Tensor, "B W"], forbidden: Bool[Tensor, " W"], count: i
 
         return Top(*top(logits, forbidden, count))
     logits = logits.float()
-    best = logits.masked_fill(forbidden, NEVER).topk(count, dim=1)
-    return Top(best.values, best.indices, logits.logsumexp(dim=-1))
+    return Top(*best(logits.masked_fill(forbidden, NEVER), count), logits.logsumexp(dim=-1))

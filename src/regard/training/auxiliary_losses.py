@@ -93,7 +93,7 @@ def disagreement(one: Float[Tensor, "N W"], other: Float[Tensor, "N W"]) -> Floa
         = \tfrac{1}{2} \sum_k (p_k - q_k) (\log p_k - \log q_k)
 
     Equation 2 of the paper. What is made small is half of its equation 4, so that the loss has the size it has with one
-    pass.
+    pass. This is the plain version that tests compare with: in training `fused_loss.py` computes it with the loss.
     """
     p, q = one.float().log_softmax(dim=-1), other.float().log_softmax(dim=-1)
     return ((p.exp() - q.exp()) * (p - q)).sum() / 2

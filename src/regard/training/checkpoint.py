@@ -30,7 +30,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from regard.atomic_files import sync_folder
+from regard.atomic_files import sync_folder, write_synced
 from regard.errors import TrainingError
 from regard.folder_files import LARGE, parse_json, read_member
 from regard.shapes import Tensor
@@ -121,11 +121,11 @@ class Checkpoints:
                 link(content, writing / file)
                 digests[file] = old.digests[file]
             else:
-                _write(writing / file, content)
+                write_synced(writing / file, content)
                 digests[file] = _digest(content)
         record = {"format": FORMAT, "place": dict(place), "files": digests}
         record["digest"] = _digest_of(record)
-        _write(writing / PLACE, json.dumps(record, indent=1, allow_nan=False).encode())
+        write_synced(writing / PLACE, json.dumps(record, indent=1, allow_nan=False).encode())
         sync_folder(writing)
         if final.exists():  # a damaged one, that this run had to go back behind
             self._remove(final)
@@ -206,14 +206,7 @@ def link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        _write(target, source.read_bytes())
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        write_synced(target, source.read_bytes())
 
 
 def _digest(content: bytes) -> str:

@@ -5,8 +5,8 @@ gradient of the loss with respect to logits is made where the logits stood,
 
 .. math:: \frac{\partial}{\partial z_k} = p_k - q'(k)
 
-and goes on at once into those of the features and of the output layer. `loss.cross_entropy` and
-`auxiliary.disagreement` are the plain versions, and what this is tested against.
+and goes on at once into those of the features and of the output layer. Training uses this; the plain versions are
+`loss.cross_entropy` and, for R-Drop, `auxiliary_losses.disagreement`, and this is tested against them.
 """
 
 import importlib.util

@@ -1,4 +1,7 @@
-"""What training makes small: cross-entropy with label smoothing, over real positions only."""
+"""The plain cross-entropy with label smoothing, over real positions only. Training itself uses `fused_loss.py`.
+
+Validation measures with `batch_loss`, and tests compare the fused loss with `cross_entropy`.
+"""
 
 from typing import NamedTuple
 
