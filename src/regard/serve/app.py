@@ -15,7 +15,7 @@ from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
 from regard.serve.request_limits import BodyLimit, Limits
-from regard.serve.served_models import Served, about
+from regard.serve.served_models import Served
 from regard.task import open_task
 from regard.task_table import TASKS
 from regard.viz.word_stepper import text
@@ -75,17 +75,16 @@ def make_app(
     )
     app.add_middleware(BodyLimit, most=limits.bytes)
     add_problems(app)
-    told = [About(**about(model)) for model in models]
 
     @app.get("/api/models", tags=["server"])
     def list_models() -> list[About]:
         """List the served models. Requests that name no model use the first one of their task."""
-        return told
+        return [About(**model.entry) for model in models]
 
     @app.get("/health", tags=["server"])
     def health() -> Health:
         """Report that the server is running."""
-        return Health(status="ok", version=regard.__version__, models=len(told))
+        return Health(status="ok", version=regard.__version__, models=len(models))
 
     uploads = Uploads(limits)
     for entry in TASKS:

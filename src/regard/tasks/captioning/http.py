@@ -73,7 +73,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
             found: list[PictureCaption] = served.reader.caption(stacked(pictures), **options)
             return found
 
-        key = (served.name, "caption", *sorted(options.items()))
+        key = (served, "caption", *sorted(options.items()))
         (found,) = await asyncio.wrap_future(queue.ask(key, [picture], work))
         check_weights((each.attention for each in (found.best, *found.best.n_best)), limits)
         return await run_in_threadpool(_captioned, served.name, found, picture, attention, view)

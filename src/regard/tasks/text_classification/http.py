@@ -65,7 +65,7 @@ def routes(models: Sequence[Served], desk: BatchingQueue, limits: Limits) -> API
             found: list[Labelled] = served.reader.classify(texts, wanted.top)
             return found
 
-        found = await asyncio.wrap_future(desk.ask((served.name, "classify-text", wanted.top), wanted.texts, work))
+        found = await asyncio.wrap_future(desk.ask((served, "classify-text", wanted.top), wanted.texts, work))
         if wanted.attention or wanted.view:
             check_weights((each.attention for each in found), limits)
         made = await run_in_threadpool(lambda: [_as_answer(each, wanted.attention, wanted.view) for each in found])

@@ -75,7 +75,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> AP
             found: list[Translation] = served.reader.translate(texts, glossary=wanted.glossary, **options)
             return found
 
-        key = (served.name, "translate", *sorted(options.items()), *sorted(wanted.glossary.items()))
+        key = (served, "translate", *sorted(options.items()), *sorted(wanted.glossary.items()))
         found = await asyncio.wrap_future(queue.ask(key, wanted.texts, work))
         check_weights((each.attention for best in found for each in (best, *best.n_best)), limits)
         made = await run_in_threadpool(lambda: [as_answer(each, wanted.attention, wanted.view) for each in found])

@@ -71,7 +71,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
             found = served.reader.answer(pictures, [[text] for _, text in asked], top=top, look=look)
             return [each for (each,) in found]
 
-        (found,) = await asyncio.wrap_future(queue.ask((served.name, "ask", top, look), [(picture, question)], work))
+        (found,) = await asyncio.wrap_future(queue.ask((served, "ask", top, look), [(picture, question)], work))
         if look:
             check_weights(iter([found.trace()]), limits)
         return await run_in_threadpool(_answers, served.name, found, picture, attention, view)
