@@ -1,6 +1,5 @@
 """Error responses: a status code and a JSON body `{"error": "…"}`."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,8 @@ from regard.serve.batching_queue import BusyError
 from regard.serve.request_limits import TOO_LARGE
 from regard.serve.served_models import NoModelError
 
-logger = logging.getLogger("regard")
-
-_BAD, _NOT_THERE, _UNKNOWN_KIND, _DOES_NOT_FIT, _BUG, _BUSY = 400, 404, 415, 422, 500, 503
+_BAD, _NO_KEY, _NOT_THERE, _TOO_SLOW, _UNKNOWN_KIND, _DOES_NOT_FIT, _TOO_OFTEN = 400, 401, 404, 408, 415, 422, 429
+_BUG, _BUSY, _TIMED_OUT = 500, 503, 504
 
 _STATUS: dict[type[Exception], int] = {
     LargeImageError: TOO_LARGE,
@@ -35,11 +33,20 @@ class Problem(BaseModel):
 
 
 SAID: dict[int | str, dict[str, Any]] = {
-    _BAD: {"model": Problem, "description": "The model cannot do that, or the body is malformed."},
-    _NOT_THERE: {"model": Problem, "description": "There is no such model."},
-    TOO_LARGE: {"model": Problem, "description": "The request exceeds a limit of the server."},
-    _DOES_NOT_FIT: {"model": Problem, "description": "A field is missing or has the wrong type."},
-    _BUSY: {"model": Problem, "description": "The request queue is full: retry later."},
+    status: {"model": Problem, "description": why}
+    for status, why in {
+        _BAD: "The model cannot do that, or the body is malformed.",
+        _NO_KEY: "The server needs an API key, and none or an unknown one was sent.",
+        _NOT_THERE: "There is no such model.",
+        _TOO_SLOW: "The request did not arrive in time.",
+        TOO_LARGE: "The request exceeds a limit of the server.",
+        _UNKNOWN_KIND: "The body is of another type than the one described.",
+        _DOES_NOT_FIT: "A field is missing or has the wrong type.",
+        _TOO_OFTEN: "Too many requests of this key or address: retry after as many seconds as `Retry-After` says.",
+        _BUG: "The server failed; its log has the error under the response's X-Request-ID.",
+        _BUSY: "The request queue is full: retry after as many seconds as `Retry-After` says.",
+        _TIMED_OUT: "There was no answer within the time limit of the server.",
+    }.items()
 }
 """Error responses, for the API documentation."""
 
@@ -50,7 +57,6 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RegardError, _mendable)
     app.add_exception_handler(BusyError, _busy)
-    app.add_exception_handler(Exception, _bug)
 
 
 def said(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -95,8 +101,9 @@ def _busy(request: Request, error: Exception) -> JSONResponse:
     return said(_BUSY, "The request queue is full. Retry in a moment.", {"Retry-After": "1"})
 
 
-def _bug(request: Request, error: Exception) -> JSONResponse:
+def bug(error: Exception) -> JSONResponse:
+    """Return the response to a request that raised an error nobody expected."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
-        return said(_BUSY, "The server is out of memory. Send fewer or shorter inputs per request.")
-    logger.error("regard: %s %s failed.", request.method, request.url.path)  # uvicorn's log has the traceback
+        message = "The server is out of memory. Send fewer or shorter inputs per request."
+        return said(_BUSY, message, {"Retry-After": "1"})
     return said(_BUG, "Internal server error; see the server's log.")

@@ -30,6 +30,14 @@ class Limits:
     """Attention weights in one response."""
     waiting: int = 1_024
     """Texts and pictures in the queue; further requests get status 503."""
+    seconds: float = 60.0
+    """From the head of a request to the end of its answer."""
+    idle: float = 10.0
+    """Seconds until the whole head of a request is there; connections that take longer are closed."""
+    connections: int = 1_024
+    """At the same time; further ones get status 503."""
+    rate: int = 0
+    """Requests a minute of one API key, or of one address where there are no keys; 0 for any number."""
 
 
 class BodyLimit:

@@ -97,7 +97,7 @@ class ServedModels(Sequence[Served]):
                 try:
                     made.append(self._load(name, _check(folder)))
                 except Exception as error:  # whatever is wrong with a folder, what is served goes on being served
-                    logger.error("%s is not reloaded, the old model stays: %s", name, error)
+                    logger.error(f"{name} is not reloaded, the old model stays: {error}")
                     made.append(own)
                     whole = False
             self._now = tuple(made)
