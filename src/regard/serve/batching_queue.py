@@ -57,11 +57,14 @@ class BatchingQueue:
         self._thread = threading.Thread(target=self._serve, name="regard-batching", daemon=True)
         self._thread.start()
 
-    def ask(self, key: Hashable, things: Sequence[Any], work: Work) -> "Future[list[Any]]":
-        """Queue inputs to be batched with others of the same key; the future gets one answer per input."""
+    def ask(self, key: Hashable, things: Sequence[Any], work: Work, *, begun: bool = False) -> "Future[list[Any]]":
+        """Queue inputs to be batched with others of the same key; the future gets one answer per input.
+
+        What was `begun` by an earlier job is queued even when the queue is full.
+        """
         job = _Job(key, things, work)
         with self._changed:
-            if not self._open or self._length() + len(things) > self.room:
+            if not self._open or (not begun and self._length() + len(things) > self.room):
                 raise BusyError
             self._waiting.append(job)
             self._changed.notify()

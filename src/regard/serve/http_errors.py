@@ -18,6 +18,7 @@ from regard.serve.served_models import NoModelError
 _BAD, _NO_KEY, _NOT_THERE, _TOO_SLOW, _UNKNOWN_KIND, _DOES_NOT_FIT, _TOO_OFTEN = 400, 401, 404, 408, 415, 422, 429
 _BUG, _BUSY, _TIMED_OUT = 500, 503, 504
 
+_FULL = "The request queue is full. Retry in a moment."
 _STATUS: dict[type[Exception], int] = {
     LargeImageError: TOO_LARGE,
     UnknownImageError: _UNKNOWN_KIND,
@@ -98,7 +99,16 @@ def _mendable(request: Request, error: Exception) -> JSONResponse:
 
 
 def _busy(request: Request, error: Exception) -> JSONResponse:
-    return said(_BUSY, "The request queue is full. Retry in a moment.", {"Retry-After": "1"})
+    return said(_BUSY, _FULL, {"Retry-After": "1"})
+
+
+def message_of(error: Exception) -> str | None:
+    """Return what a client is told of an error, where the response has begun; None for a bug."""
+    if isinstance(error, HTTPException):
+        return str(error.detail)
+    if isinstance(error, RegardError):
+        return str(error).encode(errors="backslashreplace").decode()
+    return _FULL if isinstance(error, BusyError) else None
 
 
 def bug(error: Exception) -> JSONResponse:

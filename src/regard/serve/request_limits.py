@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +14,15 @@ TOO_LARGE = 413
 MOST_BEAM = 32
 MOST_BEST = 10
 MOST_CANDIDATES = 10
+
+
+def _whole(value: Any) -> Any:
+    """Take 3.0 for 3, as JSON does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_whole)]
+"""A whole number in JSON, where 3.0 is one."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class Limits:
     """Attention weights in one response."""
     waiting: int = 1_024
     """Texts and pictures in the queue; further requests get status 503."""
+    streams: int = 64
+    """Streams at the same time; further ones get status 503."""
     seconds: float = 60.0
     """From the head of a request to the end of its answer."""
     idle: float = 10.0

@@ -35,6 +35,9 @@ def run_server(config: ServeConfig) -> None:
 def serve(config: ServeConfig, own: socket.socket, device: str, ready: Callable[[Sequence[Served]], None]) -> None:
     """Load the models, call `ready` with them, and answer requests that arrive at a listening socket."""
     set_up_logs(config.log)
+    hangup = threading.Event()
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: hangup.set())
     models = open_models([Path(model) for model in config.models], device)
     keys = ApiKeys(Path(config.api_keys)) if config.api_keys else None
     limits = config.limits
@@ -52,7 +55,7 @@ def serve(config: ServeConfig, own: socket.socket, device: str, ready: Callable[
         **options,
     )
     server = ConnectionServer(settings, app.state, limits.idle)
-    _reload_on_hangup(models, keys)
+    threading.Thread(target=_reload, args=(hangup, models, keys), name="regard-reload", daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn handles both signals and raises them again for the previous handler at exit: ignore them there.
         signal.signal(number, lambda *_: None)
@@ -60,20 +63,13 @@ def serve(config: ServeConfig, own: socket.socket, device: str, ready: Callable[
     server.run(sockets=[own])
 
 
-def _reload_on_hangup(models: ServedModels, keys: ApiKeys | None) -> None:
-    """Reload on SIGHUP, in a thread of its own, while requests are answered; hangups meanwhile are one more reload."""
-    wanted = threading.Event()
-
-    def reload() -> None:
-        while wanted.wait():
-            wanted.clear()
-            whole = [models.reload(), keys is None or keys.reload()]
-            gc.collect()  # the old models
-            print("Reloaded." if all(whole) else "Reloaded in part: see the log.", flush=True)
-
-    if hasattr(signal, "SIGHUP"):
-        threading.Thread(target=reload, name="regard-reload", daemon=True).start()
-        signal.signal(signal.SIGHUP, lambda *_: wanted.set())
+def _reload(hangup: threading.Event, models: ServedModels, keys: ApiKeys | None) -> None:
+    """Reload after each SIGHUP, while requests are answered; several that come meanwhile are one more reload."""
+    while hangup.wait():
+        hangup.clear()
+        whole = [models.reload(), keys is None or keys.reload()]
+        gc.collect()  # the old models
+        print("Reloaded." if all(whole) else "Reloaded in part: see the log.", flush=True)
 
 
 def open_socket(host: str, port: int) -> socket.socket:

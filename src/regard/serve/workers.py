@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -38,7 +38,10 @@ class _Worker:
     news: Connection | None = None
     begun: float = 0.0
     delay: float = 0.0
-    due: float = field(default=0.0)
+    due: float = 0.0
+    ready: bool = False
+    hangup: bool = False
+    """Whether a SIGHUP came before it was ready, which would have ended it."""
 
 
 class Supervisor:
@@ -54,7 +57,7 @@ class Supervisor:
         """Serve until SIGINT or SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
-        signal.signal(signal.SIGHUP, lambda *_: self._forward(signal.SIGHUP))
+        signal.signal(signal.SIGHUP, self._hang_up)
         try:
             for worker in self._workers:
                 self._start(worker)
@@ -73,7 +76,7 @@ class Supervisor:
         worker.process = self._context.Process(target=_work, args=arguments, name=f"regard-worker-{worker.slot}")
         worker.process.start()
         theirs.close()
-        worker.begun = time.monotonic()
+        worker.begun, worker.ready = time.monotonic(), False
 
     def _first_news(self, worker: _Worker) -> list[str]:
         """Wait until a worker serves and return what it serves; raise the error that it ended with."""
@@ -84,6 +87,7 @@ class Supervisor:
                     news = worker.news.recv()
                     if isinstance(news, RegardError):
                         raise news
+                    worker.ready = True
                     return list(news)
         except EOFError:
             raise ConfigError(f"Worker {worker.slot} ended before it could serve; see its messages above.") from None
@@ -109,18 +113,36 @@ class Supervisor:
         for worker in self._workers:
             if worker.process is None and now >= worker.due and not self._stopping:
                 self._start(worker)
+            self._note(worker)
 
-    def _forward(self, number: int) -> None:
+    def _note(self, worker: _Worker) -> None:
+        """Note that a worker which was started again is ready."""
+        if worker.ready or worker.news is None:
+            return
+        try:
+            worker.ready = worker.news.poll() and not isinstance(worker.news.recv(), RegardError)
+        except EOFError:  # it has ended, as `_watch` will see
+            return
+        if worker.ready and worker.hangup:
+            self._hang_up()
+
+    def _hang_up(self, *_: Any) -> None:
         for worker in self._workers:
-            if worker.process is not None and worker.process.pid is not None and worker.process.is_alive():
-                os.kill(worker.process.pid, number)
+            worker.hangup = not worker.ready
+            if worker.ready:
+                self._signal(worker, signal.SIGHUP)
+
+    def _signal(self, worker: _Worker, number: int) -> None:
+        if worker.process is not None and worker.process.pid is not None and worker.process.is_alive():
+            os.kill(worker.process.pid, number)
 
     def _stop(self, *_: Any) -> None:
         self._stopping = True
 
     def _end(self) -> None:
         """Let the workers answer what is pending; end those that cannot."""
-        self._forward(signal.SIGTERM)
+        for worker in self._workers:
+            self._signal(worker, signal.SIGTERM)
         until = time.monotonic() + PATIENCE + 5
         for worker in self._workers:
             if worker.process is not None:
