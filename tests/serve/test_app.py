@@ -50,7 +50,9 @@ def test_the_page_knows_every_task_and_the_documentation_every_route(client):
     for model in told:
         assert re.search(rf"""^  "?{model["task"]}"?: \{{""", script, re.MULTILINE)
     described = client.get("/openapi.json").json()["paths"]
-    assert {model["path"] for model in told} | {"/api/models", "/health", "/ready", "/metrics"} | {"/api/translate/stream"} == {*described}
+    assert {model["path"] for model in told} | {"/api/models", "/health", "/ready", "/metrics"} | {
+        "/api/translate/stream"
+    } == {*described}
     for path in described.values():
         for route in path.values():
             assert route["description"]

@@ -15,6 +15,7 @@ from regard.serve.deadline import Deadline
 from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
 from regard.serve.metrics import Metrics
+from regard.serve.open_api import describe_server
 from regard.serve.request_limits import BodyLimit, Limits
 from regard.serve.request_log import ID, RequestLog
 from regard.serve.served_models import Served
@@ -63,6 +64,7 @@ def make_app(
         if router is not None:
             app.include_router(router)
     add_page(app)
+    describe_server(app, models, limits, needs_key=keys is not None)
     return app
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
@@ -21,8 +21,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_whole)]
-"""A whole number in JSON, where 3.0 is one."""
+WHOLE = BeforeValidator(_whole)
+"""Of a whole number in JSON, where 3.0 is one; it goes behind the bounds, which would not be described otherwise."""
 
 
 @dataclass(frozen=True)

@@ -147,3 +147,12 @@ def find(models: Iterable[Served], path: str, name: str | None) -> Served:
     names = [model.name for model in able]
     others = f" Served here: {', '.join(names)}." if names else ""
     raise NoModelError(f"There is no model {name!r}.{did_you_mean(name, names)}{others}")
+
+
+def beam_for(model: Served, beam: int | None, n_best: int) -> int:
+    """Return the beam size of a request: the given one or the model's own, but at least as many as are to be returned.
+
+    Otherwise some requests that fit the API's description would be refused.
+    """
+    own = model.config.decoding
+    return max(beam or own.beam, n_best if own.method == "beam" else 1)

@@ -7,24 +7,23 @@ from typing import Annotated, Any
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from regard.config import DecodingConfig
 from regard.decoding.translation import Translation
 from regard.serve.batching_queue import BatchingQueue
 from regard.serve.request_limits import (
     MOST_BEAM,
     MOST_BEST,
     MOST_CANDIDATES,
+    WHOLE,
     Limits,
-    WholeNumber,
     check_weights,
 )
-from regard.serve.served_models import Served
+from regard.serve.served_models import Served, beam_for
 from regard.viz.trace_page import text_part
 
 MOST_TERMS = 1000
 
 TermText = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
-Beam = Annotated[WholeNumber | None, Field(ge=1, le=MOST_BEAM)]
+Beam = Annotated[int, Field(ge=1, le=MOST_BEAM), WHOLE] | None
 
 
 class Options(BaseModel):
@@ -35,12 +34,14 @@ class Options(BaseModel):
     model: str | None = Field(
         None,
         description="A name from /api/models; by default the first translator.",
-        json_schema_extra={"x-limit": "models"},
+        json_schema_extra={"x-limit": "models:translate"},
     )
     beam: Beam = Field(None, description="Beam size, at least `n_best`; the model's setting by default.")
-    n_best: WholeNumber = Field(1, ge=1, le=MOST_BEST, description="Number of translations of each text, best first.")
-    candidates: WholeNumber = Field(
-        0, ge=0, le=MOST_CANDIDATES, description="Number of top tokens to list at each step, in `attention`."
+    n_best: Annotated[int, Field(ge=1, le=MOST_BEST), WHOLE] = Field(
+        1, description="Number of translations of each text, best first."
+    )
+    candidates: Annotated[int, Field(ge=0, le=MOST_CANDIDATES), WHOLE] = Field(
+        0, description="Number of top tokens to list at each step, in `attention`."
     )
     to: str | None = Field(
         None,
@@ -48,14 +49,16 @@ class Options(BaseModel):
         json_schema_extra={"x-limit": "tags"},
     )
     glossary: dict[TermText, TermText] = Field(
-        {}, max_length=MOST_TERMS, description="Source terms, and the target terms they must be translated to."
+        {},
+        max_length=MOST_TERMS,
+        description="Source terms, and the target terms they must be translated to.",
+        json_schema_extra={
+            "propertyNames": {"minLength": 1, "maxLength": 200, "pattern": r"\S"},
+            "x-limit": "glossary",
+        },
     )
     attention: bool = Field(False, description="Return the attention, as `regard attend` writes it to .json.")
     view: bool = Field(False, description="Also return the attention as HTML for the web page.")
-
-    def beam_of(self, own: DecodingConfig) -> int:
-        """Return the beam size for a model with settings of its own: at least as many as are to be returned."""
-        return max(self.beam or own.beam, self.n_best if own.method == "beam" else 1)
 
 
 class Wanted(Options):
@@ -87,7 +90,12 @@ async def translate(
 ) -> Translations:
     """Translate texts, in a batch with those of other requests that have the same options."""
     look, reader = wanted.attention or wanted.view, served.reader
-    options = {"beam": wanted.beam_of(reader.options), "n_best": wanted.n_best, "to": wanted.to, "look": look}
+    options = {
+        "beam": beam_for(served, wanted.beam, wanted.n_best),
+        "n_best": wanted.n_best,
+        "to": wanted.to,
+        "look": look,
+    }
     options["candidates"] = min(wanted.candidates, reader.tokenizers.target.size)
 
     def work(texts: list[str]) -> list[Translation]:

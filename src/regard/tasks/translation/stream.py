@@ -12,7 +12,7 @@ from regard.serve.batching_queue import BatchingQueue
 from regard.serve.event_stream import KIND, EventStream, Steps, event, event_stream, with_errors
 from regard.serve.http_errors import message_of
 from regard.serve.request_limits import Limits, check_texts
-from regard.serve.served_models import Served, find
+from regard.serve.served_models import Served, beam_for, find
 from regard.tasks.translation.http_models import Beam, Options, translate
 
 _STREAMED: dict[int | str, dict[str, Any]] = {
@@ -21,7 +21,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
             "Events `token`, whose data is a `Draft`, while the translation is written; then an event `end`, whose "
             "data is what `/api/translate` answers, or `error`, whose data is a `Problem`."
         ),
-        "content": {KIND: {"schema": {"type": "string"}}},
+        "content": {KIND: {}},
     }
 }
 
@@ -69,7 +69,8 @@ async def _events(
 ) -> AsyncIterator[str]:
     before: Translation | None = None
     if not wanted.glossary:  # terms are searched for in another way, without steps
-        drafts = served.reader.drafts(wanted.text, beam=wanted.beam_of(served.reader.options), to=wanted.to)
+        beam = beam_for(served, wanted.beam, wanted.n_best)
+        drafts = served.reader.drafts(wanted.text, beam=beam, to=wanted.to)
         async for draft in steps.run(served, drafts):
             yield event("token", _draft(draft, before))
             before = draft

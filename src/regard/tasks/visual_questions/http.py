@@ -52,7 +52,15 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
     @routes.post("/ask", openapi_extra=BODY, response_model_exclude_none=True)
     async def ask(
         request: Request,
-        question: Annotated[str, Query(min_length=1, description="The question about the picture.")],
+        question: Annotated[
+            str,
+            Query(
+                min_length=1,
+                pattern=r"\S",
+                description="The question about the picture, in words that the model knows.",
+                json_schema_extra={"x-limit": "characters"},
+            ),
+        ],
         model: Name = None,
         scene: SceneNumber = None,
         split: Split = "test",
