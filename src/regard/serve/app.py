@@ -51,6 +51,7 @@ def make_app(
         title="regard",
         description="Sequence-to-sequence models with attention: get outputs, and the attention behind them.",
         version=regard.__version__,
+        docs_url=None,  # `add_page` adds it, with a policy
         redoc_url=None,
         lifespan=living,
     )
