@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -237,7 +237,7 @@ class Translator:
         candidates: int = 0,
         options: DecodingConfig | None = None,
         to: str | None = None,
-    ) -> Iterator[Translation]:
+    ) -> Generator[Translation, None, None]:
         """Yield what the search of `translate` holds for best after each of its steps: a translation that is not done.
 
         By greedy search, each has one token more than the one before; with a larger beam, earlier tokens may change.

@@ -55,7 +55,7 @@ def make_app(
         redoc_url=None,
         lifespan=living,
     )
-    app.state.access, app.state.leaving = access, False
+    app.state.access, app.state.queue, app.state.leaving = access, queue, False
     _add_layers(app, access, metrics, limits, origins)
     add_problems(app)
     add_server_routes(app, models, queue, metrics, limits)

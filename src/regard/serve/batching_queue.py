@@ -72,6 +72,12 @@ class BatchingQueue:
         job.answer.add_done_callback(lambda answer: self._drop(job) if answer.cancelled() else None)
         return job.answer
 
+    @property
+    def length(self) -> int:
+        """How many inputs are waiting."""
+        with self._changed:
+            return self._length()
+
     def is_at_work(self, patience: float) -> bool:
         """Return whether jobs are accepted, and no batch has been running for more than `patience` seconds."""
         begun = self._begun
@@ -86,10 +92,16 @@ class BatchingQueue:
         self._thread.join(patience)
 
     def _serve(self) -> None:
-        while jobs := self._gather():
-            self._begun = time.monotonic()
-            self._do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
-            self._begun = None
+        while self._serve_batch():
+            pass
+
+    def _serve_batch(self) -> bool:
+        """Run the next batch; return whether there was one. A function of its own, so that nothing outlives it."""
+        jobs = self._gather()
+        self._begun = time.monotonic()
+        self._do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
+        self._begun = None
+        return bool(jobs)
 
     def _gather(self) -> list[_Job]:
         """Wait for the next batch and return it; empty when the queue is closed and nothing is left."""

@@ -1,7 +1,8 @@
 """Server-sent events of work that is done a step at a time in the batching queue, between the batches of others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from fastapi.responses import StreamingResponse
@@ -40,11 +41,12 @@ class Steps:
         """Streams with the same key step together; at most `most` run at once."""
         self._queue, self._key, self._most, self._running = queue, key, most, 0
 
-    async def run(self, key: Hashable, values: Iterator[Any]) -> AsyncIterator[Any]:
-        """Yield the values of an iterator; raise a BusyError where there is no room for it to begin."""
+    async def run(self, key: Hashable, values: Generator[Any, None, None]) -> AsyncIterator[Any]:
+        """Yield the values of a generator, then close it; raise a BusyError where there is no room to begin."""
         if self._running >= self._most:
             raise BusyError
         self._running += 1
+        job: Future[list[_Step]] = Future()
         try:
             begun = False
             while True:
@@ -58,6 +60,8 @@ class Steps:
                 begun = True
         finally:
             self._running -= 1
+            job.cancel()
+            job.add_done_callback(lambda _: values.close())  # at once, or after the step that is being made
 
 
 def _advance(every: Sequence[Iterator[Any]]) -> list[_Step]:

@@ -22,7 +22,9 @@ from regard.viz.trace_page import text_part
 
 MOST_TERMS = 1000
 
-TermText = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+SOME_TEXT = r"[^\s\x1c-\x1f\x85]"
+"""A pattern of texts that have more than white space, which regular expressions do not agree on."""
+TermText = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=SOME_TEXT)]
 Beam = Annotated[int, Field(ge=1, le=MOST_BEAM), WHOLE] | None
 
 
@@ -53,7 +55,7 @@ class Options(BaseModel):
         max_length=MOST_TERMS,
         description="Source terms, and the target terms they must be translated to.",
         json_schema_extra={
-            "propertyNames": {"minLength": 1, "maxLength": 200, "pattern": r"\S"},
+            "propertyNames": {"minLength": 1, "maxLength": 200, "pattern": SOME_TEXT},
             "x-limit": "glossary",
         },
     )
