@@ -116,7 +116,8 @@ def test_an_error_on_the_way_is_an_event(models, monkeypatch):
 def test_too_many_streams_are_told_to_come_again(models):
     with TestClient(make_app(models, Limits(waiting=0))) as client:
         answer = client.post("/api/translate/stream", json={"text": "a"})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.status_code == 503
+        assert 1 <= int(answer.headers["retry-after"]) <= 3
 
 
 def test_a_client_that_leaves_ends_its_stream(models, monkeypatch, run_server):

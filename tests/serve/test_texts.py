@@ -115,7 +115,8 @@ def test_a_server_of_one_task_tells_that_it_has_no_other(models):
 def test_too_many_at_once_are_told_to_come_again(models):
     with TestClient(make_app(models, Limits(waiting=1))) as client:
         answer = client.post("/api/translate", json={"texts": ["a", "cat"]})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.status_code == 503
+        assert 1 <= int(answer.headers["retry-after"]) <= 3
 
 
 def test_a_bug_is_told_in_one_message_and_the_server_goes_on(models, monkeypatch):

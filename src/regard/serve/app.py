@@ -12,7 +12,7 @@ from regard.serve.access import Access, AccessMiddleware
 from regard.serve.api_keys import ApiKeys
 from regard.serve.batching_queue import BatchingQueue
 from regard.serve.deadline import Deadline
-from regard.serve.http_errors import add_problems
+from regard.serve.http_errors import Overload, add_problems
 from regard.serve.image_uploads import Uploads
 from regard.serve.metrics import Metrics
 from regard.serve.open_api import describe_server
@@ -56,7 +56,7 @@ def make_app(
         lifespan=living,
     )
     app.state.access, app.state.queue, app.state.leaving = access, queue, False
-    _add_layers(app, access, metrics, limits, origins)
+    _add_layers(app, access, metrics, limits, origins, queue)
     add_problems(app)
     add_server_routes(app, models, queue, metrics, limits)
     uploads = Uploads(limits)
@@ -69,10 +69,13 @@ def make_app(
     return app
 
 
-def _add_layers(app: FastAPI, access: Access, metrics: Metrics, limits: Limits, origins: Sequence[str]) -> None:
+def _add_layers(
+    app: FastAPI, access: Access, metrics: Metrics, limits: Limits, origins: Sequence[str], queue: BatchingQueue
+) -> None:
     """Add what every request passes through, from the innermost layer to the outermost."""
     app.add_middleware(Deadline, seconds=limits.seconds)
     app.add_middleware(BodyLimit, most=limits.bytes)
+    app.add_middleware(Overload, queue=queue)
     app.add_middleware(AccessMiddleware, access=access)
     if origins:
         own = ["Authorization", "Content-Type", ID]

@@ -73,6 +73,11 @@ class BatchingQueue:
         return job.answer
 
     @property
+    def is_full(self) -> bool:
+        """Whether no further input has room."""
+        return self.length >= self.room
+
+    @property
     def length(self) -> int:
         """How many inputs are waiting."""
         with self._changed:
@@ -129,7 +134,8 @@ class BatchingQueue:
                 break
             taken.append(job)
             count += len(job.things)
-        self._waiting = deque(job for job in self._waiting if job not in taken)
+        gone = {id(job) for job in taken}
+        self._waiting = deque(job for job in self._waiting if id(job) not in gone)
         self._report()
         return taken
 

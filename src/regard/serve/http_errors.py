@@ -1,5 +1,6 @@
 """Error responses: a status code and a JSON body `{"error": "…"}`."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,16 +9,19 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regard.data.image_files import LargeImageError, UnknownImageError
 from regard.errors import RegardError
-from regard.serve.batching_queue import BusyError
+from regard.serve.batching_queue import BatchingQueue, BusyError
 from regard.serve.request_limits import TOO_LARGE
 from regard.serve.served_models import NoModelError
 
 _BAD, _NO_KEY, _NOT_THERE, _TOO_SLOW, _UNKNOWN_KIND, _DOES_NOT_FIT, _TOO_OFTEN = 400, 401, 404, 408, 415, 422, 429
 _BUG, _BUSY, _TIMED_OUT = 500, 503, 504
 
+_LONGEST_WAIT = 3
+"""Seconds after which a client is asked to come again, at most."""
 _FULL = "The request queue is full. Retry in a moment."
 _STATUS: dict[type[Exception], int] = {
     LargeImageError: TOO_LARGE,
@@ -99,7 +103,24 @@ def _mendable(request: Request, error: Exception) -> JSONResponse:
 
 
 def _busy(request: Request, error: Exception) -> JSONResponse:
-    return said(_BUSY, _FULL, {"Retry-After": "1"})
+    return busy()
+
+
+def busy() -> JSONResponse:
+    """Return the response where the queue is full; clients are asked to come again at different times."""
+    return said(_BUSY, _FULL, {"Retry-After": str(random.randint(1, _LONGEST_WAIT))})
+
+
+class Overload:
+    """Middleware that refuses requests while the queue is full, before anything is read of them: that takes least time."""
+
+    def __init__(self, app: ASGIApp, queue: BatchingQueue) -> None:
+        self.app, self.queue = app, queue
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, or refuse it."""
+        wants_work = scope["type"] == "http" and scope["method"] == "POST"
+        await (busy() if wants_work and self.queue.is_full else self.app)(scope, receive, send)
 
 
 def message_of(error: Exception) -> str | None:

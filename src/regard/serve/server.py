@@ -3,6 +3,7 @@
 import gc
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,8 @@ from regard.serve.served_models import Served, ServedModels, open_models
 PATIENCE = 10
 """Seconds to finish pending requests at shutdown."""
 BACKLOG = 2_048
+_SWITCH = 0.0005
+"""Seconds after which a thread lets another one run."""
 
 Say = Callable[[str], None]
 
@@ -35,6 +38,8 @@ def run_server(config: ServeConfig) -> None:
 def serve(config: ServeConfig, own: socket.socket, device: str, ready: Callable[[Sequence[Served]], None]) -> None:
     """Load the models, call `ready` with them, and answer requests that arrive at a listening socket."""
     set_up_logs(config.log)
+    # The thread that runs the models would else keep the interpreter for 5 ms whenever a connection was read.
+    sys.setswitchinterval(_SWITCH)
     hangup = threading.Event()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: hangup.set())

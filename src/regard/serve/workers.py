@@ -124,7 +124,8 @@ class Supervisor:
         except EOFError:  # it has ended, as `_watch` will see
             return
         if worker.ready and worker.hangup:
-            self._hang_up()
+            worker.hangup = False
+            self._signal(worker, signal.SIGHUP)
 
     def _hang_up(self, *_: Any) -> None:
         for worker in self._workers:
