@@ -11,6 +11,8 @@ from typing import Any
 REFUSED = 503
 PATIENCE = 120.0
 """Seconds until an answer that has not come counts as lost."""
+MANY, RAMP = 128, 2.0
+"""More clients than this begin one after the other, within so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ async def load(
     """
     told, waiting = Told(), iter(enumerate(texts))
 
-    async def client() -> None:
+    async def client(place: int) -> None:
+        await asyncio.sleep(place * RAMP / clients if clients > MANY else 0.0)
         line = Line(port, service)
         for number, text in waiting:
             while time.monotonic() < until and not await _try(line, told, number, text):
@@ -119,7 +122,7 @@ async def load(
                     return
         line.close()
 
-    await asyncio.gather(*(client() for _ in range(clients)))
+    await asyncio.gather(*(client(place) for place in range(clients)))
     return told
 
 

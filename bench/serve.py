@@ -7,7 +7,7 @@
 
 Servers are processes of their own, at a free port of this machine; the clients are in this process, and share its
 cores. Each request has one held-out sentence of the phrasebook. An answer that is not the one which the model gives to
-that very sentence counts as swapped, so runs say how many requests were lost or swapped, and the bench fails if any was.
+that very sentence counts as swapped: runs say how many requests were lost or swapped, and the bench fails if any was.
 
 - throughput: requests a second and latency by the number of clients, and the server's CPU time a request. With --argos,
   LibreTranslate serves a package that `regard export MODEL en-fr.argosmodel --format argos` made of the same model, in
@@ -111,15 +111,18 @@ def resident(process: int) -> float:
 # -- throughput -------------------------------------------------------------------------------------------------------
 
 
-def throughput(model: str, texts: list[str], counts: Sequence[int], argos: Path | None, cache: Path) -> None:
+def throughput(
+    model: str, texts: list[str], counts: Sequence[int], batches: Sequence[int], argos: Path | None, cache: Path
+) -> None:
     """Print requests a second and latencies, in turns with LibreTranslate."""
     head = ("server", "clients", "requests/s", "CPU a request", "p50", "p99")
     print(f"\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
     service = regard_service(BEAM if argos else 5)
     expected = {service.name: translations(model, texts, BEAM if argos else 5)}
     for clients in counts:
-        with served(model) as server:
-            _row(server, service, texts, clients, expected)
+        for batch in batches:
+            with served(model, "--batch", str(batch)) as server:
+                _row(server, service, texts, clients, expected, f", batch {batch}")
         if argos is not None:
             with libretranslate(argos, cache) as (server, peer):
                 _row(server, peer, texts, clients, expected)
@@ -133,7 +136,7 @@ def _row(server: Server, service: Service, texts: Sequence[str], clients: int, e
     own = expected.setdefault(service.name, [told.texts.get(number, "") for number in range(len(texts))])
     check(told, own, f"{service.name}, {clients} clients")
     times = worked / len(texts), percentile(told.delays, 0.5), percentile(told.delays, 0.99)
-    cells = (service.name, clients, f"{len(texts) / seconds:.0f}", *(f"{each * 1e3:.1f} ms" for each in times))
+    cells = (service.name + note, clients, f"{len(texts) / seconds:.0f}", *(f"{each * 1e3:.1f} ms" for each in times))
     print("|", " | ".join(map(str, cells)), "|", flush=True)
 
 
@@ -183,9 +186,8 @@ def overload(model: str, texts: list[str], expected: list[str]) -> None:
     with served(model, "--batch", str(BATCH), limits=f"waiting = {ROOM}") as server:
         seconds, told = run(server, regard_service(5), texts, clients)
     late = sum(each > FAST for each in told.refusals)
-    print(
-        f"\noverload: {clients} clients, room for {ROOM + BATCH}: {check(told, expected, 'overload')} in {seconds:.0f} s"
-    )
+    said = check(told, expected, "overload")
+    print(f"\noverload: {clients} clients, room for {ROOM + BATCH}: {said} in {seconds:.0f} s")
     print(
         f"  {len(told.refusals):,} refusals: p50 {percentile(told.refusals, 0.5) * 1e3:.1f} ms, "
         f"p99 {percentile(told.refusals, 0.99) * 1e3:.1f} ms, at most {max(told.refusals, default=0) * 1e3:.1f} ms; "
@@ -270,6 +272,7 @@ def main() -> None:
     parser.add_argument("model", help="a translator's folder")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
+    parser.add_argument("--batch", type=int, nargs="+", default=[64], help="of throughput: sizes of batches to compare")
     parser.add_argument("--requests", type=int, default=20_000, help="of overload; others take a tenth")
     parser.add_argument("--argos", type=Path, help="the same model as an Argos package, for LibreTranslate")
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES")
@@ -280,7 +283,7 @@ def main() -> None:
     few = texts[: max(1, given.requests // 10)]
     expected = translations(given.model, texts, 5)
     if "throughput" in given.only:
-        throughput(given.model, few, given.clients, given.argos, given.cache.resolve())
+        throughput(given.model, few, given.clients, given.batch, given.argos, given.cache.resolve())
     if "overload" in given.only:
         overload(given.model, texts, expected)
     if "signals" in given.only:

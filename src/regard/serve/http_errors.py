@@ -112,7 +112,7 @@ def busy() -> JSONResponse:
 
 
 class Overload:
-    """Middleware that refuses requests while the queue is full, before anything is read of them: that takes least time."""
+    """Middleware that refuses requests while the queue is full, before their bodies are read: that takes least time."""
 
     def __init__(self, app: ASGIApp, queue: BatchingQueue) -> None:
         self.app, self.queue = app, queue

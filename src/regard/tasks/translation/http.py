@@ -9,7 +9,7 @@ from regard.serve.http_errors import SAID
 from regard.serve.request_limits import Limits, check_texts
 from regard.serve.served_models import Served, find
 from regard.tasks.translation.http_models import Translations, Wanted, translate
-from regard.tasks.translation.stream import add_stream
+from regard.tasks.translation.http_stream import add_stream
 
 
 def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> APIRouter:
