@@ -128,7 +128,14 @@ def throughput(
                 _row(server, peer, texts, clients, expected)
 
 
-def _row(server: Server, service: Service, texts: Sequence[str], clients: int, expected: dict[str, list[str]]) -> None:
+def _row(
+    server: Server,
+    service: Service,
+    texts: Sequence[str],
+    clients: int,
+    expected: dict[str, list[str]],
+    note: str = "",
+) -> None:
     run(server, service, texts[: 2 * clients], clients)  # warm
     before = cpu_seconds(server.process.pid)
     seconds, told = run(server, service, texts, clients)

@@ -16,7 +16,12 @@ SOURCE = Path(regard.__file__).parent
 CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
 EXTRAS = ("export", "plot", "serve", "tensorboard", "vision")
-IMPORTED_AS = {"pillow": "PIL", "fastapi-offline": "fastapi_offline", "onnx-ir": "onnx_ir", "prometheus-client": "prometheus_client"}
+IMPORTED_AS = {
+    "pillow": "PIL",
+    "fastapi-offline": "fastapi_offline",
+    "onnx-ir": "onnx_ir",
+    "prometheus-client": "prometheus_client",
+}
 
 
 def names(requirements):

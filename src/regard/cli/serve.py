@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,7 +59,7 @@ def serve(
     del fastapi, fastapi_offline, prometheus_client, uvicorn
     from regard.serve.serve_config import ServeConfig, check_config, read_config
 
-    given = {
+    given: dict[str, Any] = {
         "models": tuple(map(str, models or ())) or None,
         "api_keys": None if api_keys is None else str(api_keys),
         "host": host,
