@@ -16,8 +16,14 @@ SOURCE = Path(regard.__file__).parent
 CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
 EXTRAS = ("export", "plot", "serve", "tensorboard", "vision")
-IMPORTED_AS = {"pillow": "PIL", "fastapi-offline": "fastapi_offline", "onnx-ir": "onnx_ir"}
-IMPORTED_AS |= {"python-docx": "docx", "python-multipart": "python_multipart"}
+IMPORTED_AS = {
+    "pillow": "PIL",
+    "fastapi-offline": "fastapi_offline",
+    "onnx-ir": "onnx_ir",
+    "prometheus-client": "prometheus_client",
+    "python-docx": "docx",
+    "python-multipart": "python_multipart",
+}
 
 
 def names(requirements):
@@ -57,7 +63,7 @@ def test_all_that_is_imported_is_required_and_all_that_is_required_is_imported()
 
 def test_extras_are_imported_only_where_they_are_needed():
     extras = set().union(*(names(PROJECT["optional-dependencies"][extra]) for extra in EXTRAS))
-    of_tasks = [*SOURCE.glob("tasks/*/http.py"), *SOURCE.glob("tasks/*/export.py"), *SOURCE.glob("tasks/*/program.py")]
+    of_tasks = [*SOURCE.glob("tasks/*/http*.py"), *SOURCE.glob("tasks/*/export.py"), *SOURCE.glob("tasks/*/program.py")]
     nothing_without = {*(SOURCE / "serve").iterdir(), *(SOURCE / "export").iterdir(), *of_tasks}
     for path in set(SOURCE.rglob("*.py")) - nothing_without:
         assert not third_party(path, at_import=True) & extras, path

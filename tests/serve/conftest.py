@@ -1,8 +1,12 @@
 """Folders of tiny untrained models, one for each task, and a client of a server of all of them."""
 
+import threading
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 from regard.config import AttentionConfig, Config, DataConfig, DecoderConfig, EncoderConfig, ModelConfig
@@ -14,7 +18,10 @@ from regard.data.tokenizers import Lines, Tokenizers, Words
 from regard.presets import preset
 from regard.presets.vision import visions
 from regard.serve.app import make_app
+from regard.serve.connections import ConnectionServer, limited_connection
+from regard.serve.request_limits import Limits
 from regard.serve.served_models import open_models
+from regard.serve.server import open_socket
 
 SOURCE = Words(["the", "red", "dress", "is", "old", "a", "cat"])
 TARGET = Words(["la", "robe", "rouge", "est", "vieille", "un", "chat", "le", "noir"])
@@ -74,3 +81,29 @@ def client(models):
     """A client of all of them."""
     with TestClient(make_app(models), raise_server_exceptions=False) as client:
         yield client
+
+
+@contextmanager
+def running(models, limits=None, **options):
+    """A server in a thread, at a port of this machine: yield the app and the port."""
+    limits, app = limits or Limits(), make_app(models, limits, **options)
+    own = open_socket("127.0.0.1", 0)
+    protocol = limited_connection(limits.connections)
+    config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, access_log=False)
+    server = ConnectionServer(config, app.state, limits.idle)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [own]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield app, own.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        own.close()
+
+
+@pytest.fixture(scope="session")
+def run_server():
+    """`running`, for tests that need real connections."""
+    return running

@@ -37,6 +37,7 @@ def test_the_page_and_the_documentation_fetch_nothing_from_elsewhere(client):
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy
+    assert "unsafe" not in policy + client.get("/docs").headers["content-security-policy"]
     for path in ("/", "/page.css", "/page.js", "/docs"):
         text = client.get(path).text.replace("http://www.w3.org/2000/svg", "")
         assert not re.findall(r"https?://|//cdn", text), path
@@ -50,7 +51,9 @@ def test_the_page_knows_every_task_and_the_documentation_every_route(client):
     for model in told:
         assert re.search(rf"""^  "?{model["task"]}"?: \{{""", script, re.MULTILINE)
     described = client.get("/openapi.json").json()["paths"]
-    assert {model["path"] for model in told} | {"/api/models", "/health"} == {*described}
+    assert {model["path"] for model in told} | {"/api/models", "/health", "/ready", "/metrics"} | {
+        "/api/translate/stream"
+    } == {*described}
     for path in described.values():
         for route in path.values():
             assert route["description"]
@@ -92,6 +95,8 @@ def test_the_command_serves_until_it_is_told_to_stop(folders):
             (address,) = re.findall(r"^Serving at (http://127\.0\.0\.1:\d+) \(Ctrl-C to stop\)\.$", said[2], re.M)
             with urllib.request.urlopen(f"{address}/health", timeout=30) as answer:
                 assert answer.status == 200
+            server.send_signal(signal.SIGHUP)
+            assert server.stdout.readline() == "Reloaded.\n"
             server.send_signal(signal.SIGTERM)
             _, err = server.communicate(timeout=30)
         finally:

@@ -106,8 +106,9 @@ def test_pictures_that_are_none_are_refused_with_the_right_status(client, models
     assert said in seen(client, "caption", b"%PDF-1.4 nothing of the kind", status=415)
     assert "is truncated or damaged" in seen(client, "caption", saved(Image.fromarray(WIDE), "JPEG")[:500], status=400)
     assert "There is no picture" in seen(client, "caption", b"", status=400)
-    assert "either a picture or scene=N" in seen(client, "caption", scene=1, status=400)
-    assert "No split named 'tset'" in seen(client, "caption", b"", scene=1, split="tset", status=400)
+    assert "split: Input should be 'train', 'valid' or 'test'" in seen(
+        client, "caption", scene=1, split="tset", status=422
+    )
     assert "scene: Input should be greater" in seen(client, "caption", b"", scene=-1, status=422)
     form = client.post("/api/caption", files={"image": PNG})
     assert (form.status_code, form.json()["error"]) == (

@@ -89,7 +89,6 @@ def test_each_mistake_has_one_message(client):
     )
     assert refused(client, 422, texts=[]) == "texts: List should have at least 1 item after validation, not 0."
     assert refused(client, 422, texts=["a"], beem=3) == "beem: Extra inputs are not permitted."
-    assert refused(client, 400, texts=["a"], beam=2, n_best=3).startswith("n_best is 3 but decoding.beam is 2")
     assert refused(client, 400, texts=["a"], to="fr").startswith("This model was trained without tags")
     half = client.post(
         "/api/translate", content=rb'{"texts": ["\ud800"]}', headers={"Content-Type": "application/json"}
@@ -116,7 +115,8 @@ def test_a_server_of_one_task_tells_that_it_has_no_other(models):
 def test_too_many_at_once_are_told_to_come_again(models):
     with TestClient(make_app(models, Limits(waiting=1))) as client:
         answer = client.post("/api/translate", json={"texts": ["a", "cat"]})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.status_code == 503
+        assert 1 <= int(answer.headers["retry-after"]) <= 3
 
 
 def test_a_bug_is_told_in_one_message_and_the_server_goes_on(models, monkeypatch):

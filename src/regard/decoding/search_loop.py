@@ -8,7 +8,7 @@ leaves the batch.
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -138,6 +138,19 @@ def run(
 
     With `copies`, every sentence is searched that many times: sentence n has the numbers from n * copies on.
     """
+    stepping = steps(decoder, encoded, rules, request, choose, copies)
+    while True:
+        try:
+            next(stepping)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+
+
+def steps(
+    decoder: Decoder[State], encoded: Encoded, rules: Rules, request: Request, choose: Choose, copies: int = 1
+) -> Generator[tuple[History, Float[Tensor, "B N"]], None, Outcome]:
+    """Run the same search a step at a time: after each, yield the history and the totals of the chosen extensions."""
     mask = encoded.mask if copies == 1 else encoded.mask.repeat_interleave(copies, dim=0)
     device, count = mask.device, len(mask)
     finished = Endings(*(Finished(count, choose.groups, request.n_best, device) for _ in range(2)))
@@ -168,6 +181,7 @@ def run(
         if rules.options.coverage_penalty:
             assert step.weights is not None
             covered = _look(covered, step.weights, parents)
+        yield history, totals
         live, going = _settle(Live(live.sentences, totals, covered), tokens, mask, rules, finished, length)
 
         # Host sync (as in monotonic attention, which must know where it stopped): which sentences go on, and

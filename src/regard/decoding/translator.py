@@ -2,10 +2,10 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +23,19 @@ from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.characters_and_words import Plain
 from regard.data.tokenizers.tagged_tokenizer import Tagged, without_tag
 from regard.decoding.batching import BATCH, batch_size_for, batches, groups
+from regard.decoding.beam_search import Beam
 from regard.decoding.cuda_graphs import Graphs
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import End, Hypothesis
 from regard.decoding.model_loading import open_folders
 from regard.decoding.native_search import Engines, in_threads, search_natively
 from regard.decoding.posterior_attention import explain
 from regard.decoding.sampling import key
 from regard.decoding.search import Request, check_options, search_for
+from regard.decoding.search_loop import steps
 from regard.decoding.teacher_forcing import force
 from regard.decoding.terminology.required_terms import Glossary, Held, RequiredTerms
-from regard.decoding.token_limits import limit
+from regard.decoding.token_limits import Rules, limit
 from regard.decoding.translation import Read, Translation, copy_unknown, nothing, on_one_line, replace_unknown, trace_of
 from regard.decoding.vocabulary_shortlist import MANY, SHORTLIST, Shortlist
 from regard.errors import ConfigError, DataError, ModelError
@@ -238,6 +240,35 @@ class Translator:
             writing = write(group, hypotheses)
         deque(writing, maxlen=0)
         return [found[row] for row in range(len(texts))]
+
+    def drafts(
+        self,
+        text: str,
+        *,
+        beam: int | None = None,
+        candidates: int = 0,
+        options: DecodingConfig | None = None,
+        to: str | None = None,
+    ) -> Generator[Translation, None, None]:
+        """Yield what the search of `translate` holds for best after each of its steps: a translation that is not done.
+
+        By greedy search, each has one token more than the one before; with a larger beam, earlier tokens may change.
+        There is none for an empty text, and for options whose search is not by steps: samples, and terms to keep.
+        """
+        options = options or self.options
+        options = options if beam is None else replace(options, beam=beam)
+        check_options(options, 1, candidates)
+        (tagged,) = self.tokenizers.tag(self._trimmed([text]), to)
+        if options.method != "beam" or options.keep or (self.model.reads and not tagged.strip()):
+            return
+        (source,), (start,) = self._encode_texts([tagged], None)
+        replacing = options.replace_unknown and self._replaces
+        target, most = self.tokenizers.target, (self._longest_written(), self.model.decoder.most)
+        words = self._words(options.shortlist, [source], [start], {}) if options.shortlist else None
+        banned = banned_tokens(target, replacing=replacing)
+        request = Request(BOS, EOS, banned, [start], 1, candidates, *most, None, target.decode, True, words)
+        for hypothesis in islice(search_by_steps(self, source, options, request), len(start), None):
+            yield self._translation(tagged, source, [hypothesis], replacing, True, False, None)
 
     def _search(
         self,
@@ -563,6 +594,25 @@ class Translator:
         side = self.tokenizers.source
         source = source if self.model.reads else []
         return Read(side.pieces(source), side.words(source), SPECIAL | frozenset(side.pieces(side.tag_ids)))
+
+
+def search_by_steps(
+    translator: Translator, source: list[int], options: DecodingConfig, request: Request
+) -> Iterator[Hypothesis]:
+    """Yield the best hypothesis after each step of a beam search for one source."""
+    with inference_mode(translator.model):
+        tokens, mask = (part.to(translator.device) for part in pad_sources([source]))
+        encoded = translator.model.encode(tokens, mask)
+        rules = Rules.make(encoded.mask, options, request)
+        stepping = steps(translator.decoder(options), encoded, rules, request, Beam(options.beam))
+    for length in count(1):
+        with inference_mode(translator.model):
+            step = next(stepping, None)
+            if step is None:
+                return
+            history, totals = step
+            (hypothesis,) = history.trace([End(0, length, int(totals[0].argmax()), 0.0)], encoded.mask)
+        yield hypothesis
 
 
 def cut(ids: list[int], most: int | None) -> list[int]:

@@ -2,66 +2,50 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from typing import Any
+from functools import partial
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
 from fastapi_offline import FastAPIOffline
-from pydantic import BaseModel
+from starlette.middleware.cors import CORSMiddleware
 
 import regard
+from regard.serve.access import Access, AccessMiddleware
+from regard.serve.api_keys import ApiKeys
 from regard.serve.batching_queue import BatchingQueue
-from regard.serve.http_errors import add_problems
+from regard.serve.deadline import Deadline
+from regard.serve.http_errors import Overload, add_problems
 from regard.serve.image_uploads import Uploads
+from regard.serve.libretranslate import UNKNOWN_KEY as LIBRETRANSLATE_UNKNOWN
 from regard.serve.libretranslate import libretranslate_routes
+from regard.serve.metrics import Metrics
+from regard.serve.open_api import describe_server
 from regard.serve.request_limits import BodyLimit, Limits
-from regard.serve.served_models import Served, about
+from regard.serve.request_log import ID, RequestLog
+from regard.serve.served_models import Served
+from regard.serve.server_routes import add_server_routes
 from regard.serve.translated_files import TranslatedFiles
+from regard.serve.web_page import add_page
 from regard.task import open_task
 from regard.task_table import TASKS
-from regard.viz.word_stepper import text
-
-_POLICY = (
-    "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self'; "
-    "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""The page fetches only from its own server and runs only its own script, whatever a text contains."""
-_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-_PARTS = ("word_stepper", "overlay_page", "trace_page")
-"""Styles and scripts that the page shares with the pages that `regard attend` writes."""
-
-
-class About(BaseModel):
-    """A model that is served."""
-
-    name: str
-    task: str
-    reads: str
-    path: str
-    does: str
-    preset: str
-    parameters: int
-    beam: int
-    tags: list[str]
-    examples: list[str]
-    scenes: bool
-
-
-class Health(BaseModel):
-    """The health of the server."""
-
-    status: str
-    version: str
-    models: int
 
 
 def make_app(
-    models: Sequence[Served], limits: Limits | None = None, *, batch: int = 64, wait: float = 0.005
+    models: Sequence[Served],
+    limits: Limits | None = None,
+    *,
+    batch: int = 64,
+    wait: float = 0.005,
+    keys: ApiKeys | None = None,
+    origins: Sequence[str] = (),
 ) -> FastAPI:
-    """Return the app; up to `batch` texts or pictures that arrive within `wait` seconds form one batch."""
+    """Return the app; up to `batch` texts or pictures that arrive within `wait` seconds form one batch.
+
+    With `keys`, `/api/…` and LibreTranslate's paths need one of them. Pages of other `origins`, such as
+    `https://example.org`, may use the API.
+    """
     limits = limits or Limits()
-    queue = BatchingQueue(batch, wait, limits.waiting)
+    metrics, access = Metrics(), Access(keys, limits.rate)
+    queue = BatchingQueue(batch, wait, limits.waiting, metrics)
     files = TranslatedFiles()
 
     @asynccontextmanager
@@ -74,52 +58,35 @@ def make_app(
         title="regard",
         description="Sequence-to-sequence models with attention: get outputs, and the attention behind them.",
         version=regard.__version__,
+        docs_url=None,  # `add_page` adds it, with a policy
         redoc_url=None,
         lifespan=living,
     )
-    app.add_middleware(BodyLimit, most=limits.bytes)
+    app.state.access, app.state.queue, app.state.leaving = access, queue, False
+    _add_layers(app, access, metrics, limits, origins, queue)
     add_problems(app)
-    told = [About(**about(model)) for model in models]
-
-    @app.get("/api/models", tags=["server"])
-    def list_models() -> list[About]:
-        """List the served models. Requests that name no model use the first one of their task."""
-        return told
-
-    @app.get("/health", tags=["server"])
-    def health() -> Health:
-        """Report that the server is running."""
-        return Health(status="ok", version=regard.__version__, models=len(told))
-
+    add_server_routes(app, models, queue, metrics, limits)
     uploads = Uploads(limits)
     for entry in TASKS:
         router = open_task(entry).routes(models, queue, limits, uploads)
         if router is not None:
             app.include_router(router)
-    app.include_router(libretranslate_routes(models, queue, limits, files))
-    _add_page(app)
+    admit = partial(access.admit, unknown=LIBRETRANSLATE_UNKNOWN)
+    app.include_router(libretranslate_routes(models, queue, limits, files, admit, needs_key=keys is not None))
+    add_page(app)
+    describe_server(app, models, limits, needs_key=keys is not None)
     return app
 
 
-def _add_page(app: FastAPI) -> None:
-    """Add the routes of the web page, whose style and script are assembled once."""
-    page, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
-    style = "".join(text(f"{part}.css") for part in _PARTS) + style
-    script = "".join(text(f"{part}.js") for part in _PARTS) + script
-    hidden: dict[str, Any] = {"include_in_schema": False}
-
-    @app.get("/", **hidden)
-    def home() -> Response:
-        return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": _POLICY})
-
-    @app.get("/page.css", **hidden)
-    def styled() -> Response:
-        return Response(style, media_type="text/css", headers=_HEADERS)
-
-    @app.get("/page.js", **hidden)
-    def scripted() -> Response:
-        return Response(script, media_type="text/javascript", headers=_HEADERS)
-
-
-def _read(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _add_layers(
+    app: FastAPI, access: Access, metrics: Metrics, limits: Limits, origins: Sequence[str], queue: BatchingQueue
+) -> None:
+    """Add what every request passes through, from the innermost layer to the outermost."""
+    app.add_middleware(Deadline, seconds=limits.seconds)
+    app.add_middleware(BodyLimit, most=limits.bytes)
+    app.add_middleware(Overload, queue=queue)
+    app.add_middleware(AccessMiddleware, access=access)
+    if origins:
+        own = ["Authorization", "Content-Type", ID]
+        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_headers=own, expose_headers=[ID, "Retry-After"])
+    app.add_middleware(RequestLog, metrics=metrics, leaving=lambda: app.state.leaving)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from regard.errors import RegardError
 
@@ -30,30 +30,64 @@ class _Job:
     came: float = field(default_factory=time.monotonic)
 
 
+class Monitor(Protocol):
+    """Is told what the queue does; it is called by several threads."""
+
+    def queued(self, length: int) -> None:
+        """So many inputs are waiting."""
+
+    def batch(self, seconds: float, answers: Sequence[Any]) -> None:
+        """A batch was run."""
+
+
 class BatchingQueue:
     """A queue that batches jobs with the same key, up to `most` inputs per batch.
 
     While one batch runs, the next one accumulates. If the last batch had several jobs, more are likely to arrive soon,
-    so a job then waits up to `wait` seconds for them. A single client never waits.
+    so a job then waits up to `wait` seconds for them. A single client never waits. A job that is cancelled while it
+    waits leaves the queue at once.
     """
 
-    def __init__(self, most: int = 64, wait: float = 0.005, room: int = 1_024) -> None:
-        self.most, self.wait, self.room = most, wait, room
+    def __init__(self, most: int = 64, wait: float = 0.005, room: int = 1_024, monitor: Monitor | None = None) -> None:
+        self.most, self.wait, self.room, self._monitor = most, wait, room, monitor
         self._waiting: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._open, self._together = True, False
+        self._begun: float | None = None
         self._thread = threading.Thread(target=self._serve, name="regard-batching", daemon=True)
         self._thread.start()
 
-    def ask(self, key: Hashable, things: Sequence[Any], work: Work) -> "Future[list[Any]]":
-        """Queue inputs to be batched with others of the same key; the future gets one answer per input."""
+    def ask(self, key: Hashable, things: Sequence[Any], work: Work, *, begun: bool = False) -> "Future[list[Any]]":
+        """Queue inputs to be batched with others of the same key; the future gets one answer per input.
+
+        What was `begun` by an earlier job is queued even when the queue is full.
+        """
         job = _Job(key, things, work)
         with self._changed:
-            if not self._open or sum(len(other.things) for other in self._waiting) + len(things) > self.room:
+            if not self._open or (not begun and self._length() + len(things) > self.room):
                 raise BusyError
             self._waiting.append(job)
             self._changed.notify()
+            self._report()
+        job.answer.add_done_callback(lambda answer: self._drop(job) if answer.cancelled() else None)
         return job.answer
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further input has room."""
+        return self.length >= self.room
+
+    @property
+    def length(self) -> int:
+        """How many inputs are waiting."""
+        with self._changed:
+            return self._length()
+
+    def is_at_work(self, patience: float) -> bool:
+        """Return whether jobs are accepted, and no batch has been running for more than `patience` seconds."""
+        begun = self._begun
+        late = begun is not None and time.monotonic() - begun > patience
+        return self._open and self._thread.is_alive() and not late
 
     def close(self, patience: float = 10.0) -> None:
         """Reject new jobs, finish the queued ones, and end the thread."""
@@ -63,8 +97,16 @@ class BatchingQueue:
         self._thread.join(patience)
 
     def _serve(self) -> None:
-        while jobs := self._gather():
-            _do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
+        while self._serve_batch():
+            pass
+
+    def _serve_batch(self) -> bool:
+        """Run the next batch; return whether there was one. A function of its own, so that nothing outlives it."""
+        jobs = self._gather()
+        self._begun = time.monotonic()
+        self._do([job for job in jobs if job.answer.set_running_or_notify_cancel()])
+        self._begun = None
+        return bool(jobs)
 
     def _gather(self) -> list[_Job]:
         """Wait for the next batch and return it; empty when the queue is closed and nothing is left."""
@@ -92,25 +134,42 @@ class BatchingQueue:
                 break
             taken.append(job)
             count += len(job.things)
-        self._waiting = deque(job for job in self._waiting if job not in taken)
+        gone = {id(job) for job in taken}
+        self._waiting = deque(job for job in self._waiting if id(job) not in gone)
+        self._report()
         return taken
 
+    def _drop(self, job: _Job) -> None:
+        with self._changed:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._report()
 
-def _do(jobs: Sequence[_Job]) -> None:
-    """Run jobs as one batch; if that fails, run each by itself, so that one bad request does not fail the others."""
-    if not jobs:
-        return
-    try:
-        answers = list(jobs[0].work([thing for job in jobs for thing in job.things]))
-        places = iter(answers)
-        shares = [[next(places) for _ in job.things] for job in jobs]
-    except BaseException as error:
-        if len(jobs) > 1 and isinstance(error, RegardError):
-            for job in jobs:
-                _do([job])
+    def _length(self) -> int:
+        return sum(len(job.things) for job in self._waiting)
+
+    def _report(self) -> None:
+        if self._monitor is not None:
+            self._monitor.queued(self._length())
+
+    def _do(self, jobs: Sequence[_Job]) -> None:
+        """Run jobs as one batch; if that fails, each by itself, so that one bad request does not fail the others."""
+        if not jobs:
             return
-        for job in jobs:
-            job.answer.set_exception(error)
-        return
-    for job, share in zip(jobs, shares, strict=True):
-        job.answer.set_result(share)
+        begun = time.monotonic()
+        try:
+            answers = list(jobs[0].work([thing for job in jobs for thing in job.things]))
+            places = iter(answers)
+            shares = [[next(places) for _ in job.things] for job in jobs]
+        except BaseException as error:
+            if len(jobs) > 1 and isinstance(error, RegardError):
+                for job in jobs:
+                    self._do([job])
+                return
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        if self._monitor is not None:
+            self._monitor.batch(time.monotonic() - begun, answers)
+        for job, share in zip(jobs, shares, strict=True):
+            job.answer.set_result(share)

@@ -1,6 +1,6 @@
 """Error responses: a status code and a JSON body `{"error": "…"}`."""
 
-import logging
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +9,20 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regard.data.image_files import LargeImageError, UnknownImageError
 from regard.errors import RegardError
-from regard.serve.batching_queue import BusyError
+from regard.serve.batching_queue import BatchingQueue, BusyError
 from regard.serve.request_limits import TOO_LARGE
 from regard.serve.served_models import NoModelError
 
-logger = logging.getLogger("regard")
+_BAD, _NO_KEY, _NOT_THERE, _TOO_SLOW, _UNKNOWN_KIND, _DOES_NOT_FIT, _TOO_OFTEN = 400, 401, 404, 408, 415, 422, 429
+_BUG, _BUSY, _TIMED_OUT = 500, 503, 504
 
-_BAD, _NOT_THERE, _UNKNOWN_KIND, _DOES_NOT_FIT, _BUG, _BUSY = 400, 404, 415, 422, 500, 503
-
+_LONGEST_WAIT = 3
+"""Seconds after which a client is asked to come again, at most."""
+_FULL = "The request queue is full. Retry in a moment."
 _STATUS: dict[type[Exception], int] = {
     LargeImageError: TOO_LARGE,
     UnknownImageError: _UNKNOWN_KIND,
@@ -35,11 +38,20 @@ class Problem(BaseModel):
 
 
 SAID: dict[int | str, dict[str, Any]] = {
-    _BAD: {"model": Problem, "description": "The model cannot do that, or the body is malformed."},
-    _NOT_THERE: {"model": Problem, "description": "There is no such model."},
-    TOO_LARGE: {"model": Problem, "description": "The request exceeds a limit of the server."},
-    _DOES_NOT_FIT: {"model": Problem, "description": "A field is missing or has the wrong type."},
-    _BUSY: {"model": Problem, "description": "The request queue is full: retry later."},
+    status: {"model": Problem, "description": why}
+    for status, why in {
+        _BAD: "The model cannot do that, or the body is malformed.",
+        _NO_KEY: "The server needs an API key, and none or an unknown one was sent.",
+        _NOT_THERE: "There is no such model.",
+        _TOO_SLOW: "The request did not arrive in time.",
+        TOO_LARGE: "The request exceeds a limit of the server.",
+        _UNKNOWN_KIND: "The body is of another type than the one described.",
+        _DOES_NOT_FIT: "A field is missing or has the wrong type.",
+        _TOO_OFTEN: "Too many requests of this key or address: retry after as many seconds as `Retry-After` says.",
+        _BUG: "The server failed; its log has the error under the response's X-Request-ID.",
+        _BUSY: "The request queue is full: retry after as many seconds as `Retry-After` says.",
+        _TIMED_OUT: "There was no answer within the time limit of the server.",
+    }.items()
 }
 """Error responses, for the API documentation."""
 
@@ -50,7 +62,6 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RegardError, _mendable)
     app.add_exception_handler(BusyError, _busy)
-    app.add_exception_handler(Exception, _bug)
 
 
 def said(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -92,11 +103,38 @@ def _mendable(request: Request, error: Exception) -> JSONResponse:
 
 
 def _busy(request: Request, error: Exception) -> JSONResponse:
-    return said(_BUSY, "The request queue is full. Retry in a moment.", {"Retry-After": "1"})
+    return busy()
 
 
-def _bug(request: Request, error: Exception) -> JSONResponse:
+def busy() -> JSONResponse:
+    """Return the response where the queue is full; clients are asked to come again at different times."""
+    return said(_BUSY, _FULL, {"Retry-After": str(random.randint(1, _LONGEST_WAIT))})
+
+
+class Overload:
+    """Middleware that refuses requests while the queue is full, before their bodies are read: that takes least time."""
+
+    def __init__(self, app: ASGIApp, queue: BatchingQueue) -> None:
+        self.app, self.queue = app, queue
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, or refuse it."""
+        wants_work = scope["type"] == "http" and scope["method"] == "POST"
+        await (busy() if wants_work and self.queue.is_full else self.app)(scope, receive, send)
+
+
+def message_of(error: Exception) -> str | None:
+    """Return what a client is told of an error, where the response has begun; None for a bug."""
+    if isinstance(error, HTTPException):
+        return str(error.detail)
+    if isinstance(error, RegardError):
+        return str(error).encode(errors="backslashreplace").decode()
+    return _FULL if isinstance(error, BusyError) else None
+
+
+def bug(error: Exception) -> JSONResponse:
+    """Return the response to a request that raised an error nobody expected."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
-        return said(_BUSY, "The server is out of memory. Send fewer or shorter inputs per request.")
-    logger.error("regard: %s %s failed.", request.method, request.url.path)  # uvicorn's log has the traceback
+        message = "The server is out of memory. Send fewer or shorter inputs per request."
+        return said(_BUSY, message, {"Retry-After": "1"})
     return said(_BUG, "Internal server error; see the server's log.")

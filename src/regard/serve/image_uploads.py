@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import HTTPException, Query, Request
@@ -28,18 +28,29 @@ _OTHER_BODIES = ("multipart/", "application/json", "text/")
 
 BODY: dict[str, Any] = {
     "requestBody": {
-        "description": "The bytes of an image file; empty if `scene` is given.",
+        "description": "The bytes of an image file, of any type that Pillow reads; may be empty if `scene` is given.",
         "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+        "required": True,
     }
 }
 """The request body, for the API documentation: FastAPI does not know of bodies that are read as a stream."""
 
 UNSEEN: dict[int | str, dict[str, Any]] = {**SAID, 415: {**SAID[400], "description": "The body is not an image."}}
-Name = Annotated[str | None, Query(description="A name from /api/models; by default the first model of this task.")]
+Name = Annotated[
+    str | None,
+    Query(
+        description="A name from /api/models; by default the first model of this task.",
+        json_schema_extra={"x-limit": "models"},
+    ),
+]
 Attention = Annotated[bool, Query(description="Return the attention.")]
 View = Annotated[bool, Query(description="Also return the attention as HTML for the web page.")]
-SceneNumber = Annotated[int | None, Query(ge=0, lt=1_000_000, description="Use this embedded scene instead of a body.")]
-Split = Annotated[str, Query(description="Part that `scene` counts in: train, valid or test.")]
+SceneNumber = Annotated[
+    int | None, Query(ge=0, lt=1_000_000, description="Use this embedded scene; the body is not read.")
+]
+Split = Annotated[
+    Literal["train", "valid", "test"], Query(description="Part that `scene` counts in: train, valid or test.")
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +82,9 @@ class Uploads:
         """Return the picture of a request."""
         image = served.config.model.image
         assert image is not None
-        content = await request.body()
         if number is not None:
-            if content:
-                raise HTTPException(400, "Give either a picture or scene=N, not both.")
             return await run_in_threadpool(_painted, image, number, split)
+        content = await request.body()
         kind = request.headers.get("content-type", "")
         if kind.startswith(_OTHER_BODIES):
             raise HTTPException(

@@ -48,11 +48,11 @@ Admit = Callable[[Request, str | None], None]
 TYPING_PAUSE: Final = 500
 """Milliseconds that a client waits after a key was typed before it translates."""
 _ENGLISH: Final = "en"
-_NO_ENTRY, _GONE = 403, 404
+UNKNOWN_KEY, _GONE = 403, 404
 _STATUSES: Final = (400, 408, 413, 429, 500, 503, 504)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     **{status: SAID[status] for status in _STATUSES if status in SAID},
-    _NO_ENTRY: {"model": Problem, "description": "The API key is missing or unknown."},
+    UNKNOWN_KEY: {"model": Problem, "description": "The API key is missing or unknown."},
 }
 
 

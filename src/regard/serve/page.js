@@ -5,8 +5,8 @@ const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: eac
 const several = (model) => ({n_best: Math.min(3, model.beam), candidates: 5});
 
 const TASKS = {
-  translate: {verb: "Translate", shows: (answer) => written(answer.translations[0]), asks: several},
-  continue: {verb: "Continue", shows: (answer) => written(answer.translations[0]), asks: several},
+  translate: {verb: "Translate", streams: true, shows: (answer) => written(answer.translations[0]), asks: several},
+  continue: {verb: "Continue", streams: true, shows: (answer) => written(answer.translations[0]), asks: several},
   caption: {shows: written, asks: several},
   classify: {
     shows: (answer) => answer.classes.map((each) => ({text: each.label, note: percent(each.probability), share: each.probability})),
@@ -28,22 +28,31 @@ const TASKS = {
 };
 
 const page = {
-  models: [], chosen: {text: null, image: null}, reads: "text", picture: null, asking: null,
+  models: [], chosen: {text: null, image: null}, reads: "text", picture: null, asking: null, key: "", again: null,
   find: (name) => document.querySelector(name),
   get model() { return this.chosen[this.reads]; },
 };
 
 // -------------------------------------------------------------------------------------------------------------- asking
 
-async function ask(path, options) {
+async function call(path, options = {}) {  // with the API key, if the server wants one
+  const headers = {...options.headers, ...(page.key && {Authorization: `Bearer ${page.key}`})};
+  const answer = await fetch(path, {...options, headers});
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => ({error: `The server answered ${answer.status}.`}));
+  page.find(".key").hidden = page.find(".key").hidden && answer.status !== 401;
+  throw Object.assign(new Error(told.error), {status: answer.status});
+}
+
+async function ask(path, options, streamed) {
   if (page.asking) page.asking.abort();
-  const own = page.asking = new AbortController();
+  const own = page.asking = new AbortController(), task = TASKS[page.model.task];
+  page.again = () => ask(path, options, streamed);
   page.find(".found").setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(path, {method: "POST", signal: own.signal, ...options});
-    const told = await answer.json().catch(() => ({error: `The server answered ${answer.status}.`}));
-    if (!answer.ok) throw new Error(told.error);
-    const task = TASKS[page.model.task];
+    const sent = {method: "POST", signal: own.signal};
+    const early = streamed && await read(streamed, sent);
+    const told = early || await (await call(path, {...sent, ...options})).json();
     show(task.shows(told), task.view ? task.view(told) : told.view);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -56,12 +65,37 @@ async function ask(path, options) {
   }
 }
 
+// Reads server-sent events: shows drafts, and returns the end. Without one (something on the way keeps streams back, or
+// has cut this one off) it returns nothing, and the same is asked for in one piece.
+async function read(streamed, sent) {
+  const answer = await call(streamed.path, {...sent, ...streamed.options});
+  if (!answer.body || !(answer.headers.get("Content-Type") || "").startsWith("text/event-stream")) return null;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let source = [], rest = "";
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    const parts = (rest + next.value).split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      const [, kind, data] = /^event: (.*)\ndata: (.*)$/.exec(part) || [];
+      if (kind === "end") return JSON.parse(data);
+      if (kind === "error") throw new Error(JSON.parse(data).error);
+      if (kind !== "token") continue;
+      const draft = JSON.parse(data);
+      source = draft.source || source;
+      showDraft(draft, source);
+    }
+  }
+  return null;
+}
+
 function askText() {
   const given = page.find("#given").value, model = page.model;
   if (model.task !== "continue" && !given.trim()) { clear(`Type a text to ${TASKS[model.task].verb.toLowerCase()}.`); return; }
   const wanted = {texts: [given], model: model.name, view: true, ...TASKS[model.task].asks(model)};
   if (model.tags.length) wanted.to = page.find(".to select").value;
-  ask(model.path.slice(1), {headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
+  const path = model.path.slice(1), json = (body) => ({headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
+  const {texts: [text], ...others} = wanted;
+  ask(path, json(wanted), TASKS[model.task].streams && {path: `${path}/stream`, options: json({...others, text, beam: null})});
 }
 
 function askImage() {
@@ -88,8 +122,36 @@ function clear(wrong) {
 }
 
 function look(view) {
-  page.find(".view").innerHTML = view || "";  // written by the server, with all texts escaped
+  const made = document.createElement("template");
+  // Written by the server, with all texts escaped. The page's policy allows styles to scripts alone, not to markup.
+  made.innerHTML = (view || "").replace(/(<[a-z][^<>]*) style="/g, '$1 data-style="');
+  for (const each of made.content.querySelectorAll("[data-style]")) each.style.cssText = each.dataset.style;
+  page.find(".view").replaceChildren(made.content);
   showAll(page.find(".view"));
+}
+
+function showDraft(draft, source) {  // what has been written so far, and what the last word was written from
+  const list = page.find(".choices"), line = document.createElement("li"), whole = document.createElement("div");
+  const text = document.createElement("span"), caret = document.createElement("i");
+  clear("");
+  text.textContent = draft.text;
+  text.dir = "auto";
+  caret.className = "caret";
+  text.append(caret);
+  whole.append(text);
+  line.append(whole);
+  list.append(line);
+  list.hidden = false;
+  if (!draft.weights || !draft.weights.length) return;
+  const row = document.createElement("p"), weights = draft.weights.at(-1);
+  row.className = "reading";
+  row.append(...source.map((token, place) => {
+    const piece = document.createElement("span");
+    piece.textContent = token.replaceAll("\u2581", " ").replace("</s>", "\u23ce");
+    piece.style.setProperty("--share", weights[place] || 0);
+    return piece;
+  }));
+  page.find(".view").replaceChildren(row);
 }
 
 function show(choices, view) {
@@ -185,6 +247,7 @@ function takeScene(step) {
 }
 
 function listen() {
+  page.find(".models select").addEventListener("change", (event) => choose(event.target.value));
   page.find("#text form").addEventListener("submit", (event) => { event.preventDefault(); askText(); });
   page.find("#given").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -215,7 +278,6 @@ function listen() {
     const pasted = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
     if (page.reads === "image" && pasted) take({file: pasted});
   });
-  page.find(".models select").addEventListener("change", (event) => choose(event.target.value));
   const tabs = [...document.querySelectorAll("[role=tab]")];
   tabs.forEach((tab) => {
     tab.addEventListener("click", () => open(tab.getAttribute("aria-controls")));
@@ -229,10 +291,20 @@ function listen() {
 }
 
 async function begin() {
-  page.models = await (await fetch("api/models")).json();
+  page.models = await (await call("api/models")).json();
   for (const reads of ["text", "image"]) page.chosen[reads] = page.models.find((model) => model.reads === reads) || null;
   page.find("[role=tablist]").hidden = !page.chosen.text || !page.chosen.image;
   listen();
   open(page.chosen.text ? "text" : "image");
 }
-begin().catch(() => clear("The server cannot be reached. Is it still running?"));
+function start() {
+  clear("");
+  begin().catch((error) => clear(error.status ? error.message : "The server cannot be reached. Is it still running?"));
+}
+page.find(".key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  page.key = page.find(".key input").value.trim();
+  page.find(".key").hidden = true;
+  if (page.models.length && page.again) page.again(); else start();
+});
+start();

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +14,15 @@ TOO_LARGE = 413
 MOST_BEAM = 32
 MOST_BEST = 10
 MOST_CANDIDATES = 10
+
+
+def _whole(value: Any) -> Any:
+    """Take 3.0 for 3, as JSON does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+"""Of a whole number in JSON, where 3.0 is one; it goes behind the bounds, which would not be described otherwise."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,16 @@ class Limits:
     """Attention weights in one response."""
     waiting: int = 1_024
     """Texts and pictures in the queue; further requests get status 503."""
+    streams: int = 64
+    """Streams at the same time; further ones get status 503."""
+    seconds: float = 60.0
+    """From the head of a request to the end of its answer."""
+    idle: float = 10.0
+    """Seconds until the whole head of a request is there; connections that take longer are closed."""
+    connections: int = 1_024
+    """At the same time; further ones get status 503."""
+    rate: int = 0
+    """Requests a minute of one API key, or of one address where there are no keys; 0 for any number."""
 
 
 class BodyLimit:

@@ -23,10 +23,12 @@ from regard.serve.image_uploads import (
     stacked,
 )
 from regard.serve.request_limits import MOST_BEAM, MOST_BEST, MOST_CANDIDATES, Limits, check_weights
-from regard.serve.served_models import Served, find
+from regard.serve.served_models import Served, beam_for, find
 from regard.tasks.captioning.predictor import PictureCaption
 
-Beam = Annotated[int | None, Query(ge=1, le=MOST_BEAM, description="Beam size; the model's setting by default.")]
+Beam = Annotated[
+    int | None, Query(ge=1, le=MOST_BEAM, description="Beam size, at least `n_best`; the model's setting by default.")
+]
 
 
 class Caption(BaseModel):
@@ -66,14 +68,14 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
         """Describe a picture."""
         served = find(models, "caption", model)
         picture = await uploads.read(request, served, scene, split)
-        options = {"beam": beam, "n_best": n_best, "look": attention or view}
+        options = {"beam": beam_for(served, beam, n_best), "n_best": n_best, "look": attention or view}
         options["candidates"] = min(candidates, served.reader.tokenizers.target.size)
 
         def work(pictures: list[Picture]) -> list[PictureCaption]:
             found: list[PictureCaption] = served.reader.caption(stacked(pictures), **options)
             return found
 
-        key = (served.name, "caption", *sorted(options.items()))
+        key = (served, "caption", *sorted(options.items()))
         (found,) = await asyncio.wrap_future(queue.ask(key, [picture], work))
         check_weights((each.attention for each in (found.best, *found.best.n_best)), limits)
         return await run_in_threadpool(_captioned, served.name, found, picture, attention, view)

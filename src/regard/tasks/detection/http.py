@@ -74,7 +74,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
                 for own, things in zip(pictures, found, strict=True)
             ]
 
-        key = (served.name, "detect", least, look)
+        key = (served, "detect", least, look)
         ((things, looked),) = await asyncio.wrap_future(queue.ask(key, [picture], work))
         if looked is not None:
             check_weights(iter([looked.trace]), limits)

@@ -75,7 +75,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
         picture = await uploads.read(request, served, scene, split)
         why = attention or view
         work = _classifying(served, top, why)
-        ((guesses, maps),) = await asyncio.wrap_future(queue.ask((served.name, "classify", top, why), [picture], work))
+        ((guesses, maps),) = await asyncio.wrap_future(queue.ask((served, "classify", top, why), [picture], work))
         return await run_in_threadpool(_classified, served.name, guesses, maps, picture, attention, view)
 
     return routes

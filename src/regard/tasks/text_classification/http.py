@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
-from regard.serve.request_limits import Limits, check_texts, check_weights
+from regard.serve.request_limits import WHOLE, Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
 from regard.tasks.text_classification.text_labeller import Labelled
 from regard.viz.shaded_text import shaded_html
@@ -21,9 +21,13 @@ class WantedClasses(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    texts: list[str] = Field(min_length=1, examples=[["a film to see twice"]])
-    model: str | None = Field(None, description="A name of /api/models; the first that classifies texts, unless given.")
-    top: int = Field(3, ge=1, le=1_000, description="How many classes.")
+    texts: list[str] = Field(min_length=1, examples=[["a film to see twice"]], json_schema_extra={"x-limit": "texts"})
+    model: str | None = Field(
+        None,
+        description="A name of /api/models; the first that classifies texts, unless given.",
+        json_schema_extra={"x-limit": "models:classify-text"},
+    )
+    top: Annotated[int, Field(ge=1, le=1_000), WHOLE] = Field(3, description="How many classes.")
     attention: bool = Field(False, description="Return the attention weights: a trace as `regard attend` writes it.")
     view: bool = Field(False, description="Also return the text with its words shaded, as HTML.")
 
@@ -65,7 +69,7 @@ def routes(models: Sequence[Served], desk: BatchingQueue, limits: Limits) -> API
             found: list[Labelled] = served.reader.classify(texts, wanted.top)
             return found
 
-        found = await asyncio.wrap_future(desk.ask((served.name, "classify-text", wanted.top), wanted.texts, work))
+        found = await asyncio.wrap_future(desk.ask((served, "classify-text", wanted.top), wanted.texts, work))
         if wanted.attention or wanted.view:
             check_weights((each.attention for each in found), limits)
         made = await run_in_threadpool(lambda: [_as_answer(each, wanted.attention, wanted.view) for each in found])

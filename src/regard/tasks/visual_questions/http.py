@@ -52,7 +52,15 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
     @routes.post("/ask", openapi_extra=BODY, response_model_exclude_none=True)
     async def ask(
         request: Request,
-        question: Annotated[str, Query(min_length=1, description="The question about the picture.")],
+        question: Annotated[
+            str,
+            Query(
+                min_length=1,
+                pattern=r"\S",
+                description="The question about the picture, in words that the model knows.",
+                json_schema_extra={"x-limit": "characters"},
+            ),
+        ],
         model: Name = None,
         scene: SceneNumber = None,
         split: Split = "test",
@@ -71,7 +79,7 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits, uploa
             found = served.reader.answer(pictures, [[text] for _, text in asked], top=top, look=look)
             return [each for (each,) in found]
 
-        (found,) = await asyncio.wrap_future(queue.ask((served.name, "ask", top, look), [(picture, question)], work))
+        (found,) = await asyncio.wrap_future(queue.ask((served, "ask", top, look), [(picture, question)], work))
         if look:
             check_weights(iter([found.trace()]), limits)
         return await run_in_threadpool(_answers, served.name, found, picture, attention, view)
