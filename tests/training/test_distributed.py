@@ -176,20 +176,21 @@ NO_DROPOUT = (("model", replace(tiny_run.MODEL, dropout=0.0)),)
 
 def test_a_stopped_run_goes_on_with_any_number_of_processes(tmp_path):
     """All stop at one step, whichever was asked; 2, 1 and 4 processes end as one that never stopped."""
-    ranks.run(0, part_of_a_run, tmp_path / "whole", *NO_DROPOUT)
-    stopped = ranks.run(2, functools.partial(part_of_a_run, stop_at=3), tmp_path / "parts", *NO_DROPOUT)
-    assert {(end, steps) for end, steps, *_ in stopped} == {("interrupted", 4)}
+    rarely = (*NO_DROPOUT, ("validate_every", 5))  # a validation asks all by itself
+    ranks.run(0, part_of_a_run, tmp_path / "whole", *rarely)
+    stopped = ranks.run(2, functools.partial(part_of_a_run, stop_at=2), tmp_path / "parts", *rarely)
+    assert {(end, steps) for end, steps, *_ in stopped} == {("interrupted", 3)}
     messages = stopped[0][3]
     assert messages[-2:] == [
         "Stopping after this step and saving. Press Ctrl-C again to quit at once.",
-        "Stopped after step 4 and saved. Go on with --resume.",
+        "Stopped after step 3 and saved. Go on with --resume.",
     ]
     assert stopped[1][3] == []
     [(end, steps, *_)] = ranks.run(
-        0, functools.partial(part_of_a_run, stop_at=6, resume=True), tmp_path / "parts", *NO_DROPOUT
+        0, functools.partial(part_of_a_run, stop_at=6, resume=True), tmp_path / "parts", *rarely
     )
     assert (end, steps) == ("interrupted", 6)
-    ended = ranks.run(4, functools.partial(part_of_a_run, resume=True), tmp_path / "parts", *NO_DROPOUT)
+    ended = ranks.run(4, functools.partial(part_of_a_run, resume=True), tmp_path / "parts", *rarely)
     assert {(end, steps) for end, steps, *_ in ended} == {("epochs", 9)}
     one, several = told(tmp_path / "whole"), told(tmp_path / "parts")
     assert_alike(one, several, 1e-4)
