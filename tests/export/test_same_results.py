@@ -1,5 +1,7 @@
 """An export says without torch what the model says with it: texts, scores and attention, for every kind of model."""
 
+import json
+import shutil
 from dataclasses import fields, replace
 
 import numpy as np
@@ -160,3 +162,17 @@ def test_a_trace_is_saved_as_the_package_reads_it(exports, tmp_path):
     trace = regard.AttentionTrace.load(tmp_path / "look.json")
     np.testing.assert_allclose(trace.look(), best.attention.look(), atol=1e-6)
     np.testing.assert_allclose(trace.look(layer=-1, head=1), best.attention.look(layer=-1, head=1), atol=1e-6)
+
+
+def test_an_entry_that_is_missing_is_told_when_the_folder_is_opened(exports, tmp_path):
+    folder = shutil.copytree(exports("translate").folder, tmp_path / "copy")
+    whole = json.loads((folder / "export.json").read_bytes())
+    for part in ("marks", "search", "reads", "graphs", "source"):
+        (folder / "export.json").write_text(json.dumps({name: one for name, one in whole.items() if name != part}))
+        with pytest.raises(regard.ModelError, match=r"export.json is damaged\."):
+            regard.runtime.load(folder)
+    for part in ("banned", "spare", "longest", "most", "most_read"):
+        search = {name: one for name, one in whole["search"].items() if name != part}
+        (folder / "export.json").write_text(json.dumps(whole | {"search": search}))
+        with pytest.raises(regard.ModelError, match=r"export.json is damaged\."):
+            regard.runtime.load(folder)

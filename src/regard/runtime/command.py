@@ -110,7 +110,7 @@ def arrived() -> Iterator[list[str]]:
     begun, ended, number = b"", False, 0
     waiting: deque[bytes] = deque()
     while not ended or waiting:
-        while not ended and (not waiting or (len(waiting) < WAITING and select.select([stream], [], [], 0)[0])):
+        while not ended and (not waiting or (len(waiting) < WAITING and _more_is_there(stream))):
             chunk = stream.read1(CHUNK)
             ended = not chunk
             *whole, begun = (begun + chunk).split(b"\n")
@@ -122,6 +122,13 @@ def arrived() -> Iterator[list[str]]:
         number += len(lines)
         if texts:
             yield texts
+
+
+def _more_is_there(stream: Any) -> bool:
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True  # Windows can ask sockets alone: then all is read before anything is answered
 
 
 def _decoded(line: bytes, number: int) -> str:

@@ -19,7 +19,9 @@ class Writer:
     """A sequence-to-sequence model: encoder.onnx, and step.onnx for one decoder step."""
 
     def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
-        self._export = export
+        self._export = {part: export[part] for part in ("marks", "search")}
+        if missing := {"banned", "spare", "longest", "most", "most_read"} - export["search"].keys():
+            raise KeyError(*missing)
         self._encoder = Graph(folder / "encoder.onnx", threads)
         self._step = Graph(folder / "step.onnx", threads)
         shapes = {port["name"]: port["shape"] for port in export["graphs"]["step.onnx"]["inputs"]}
