@@ -11,6 +11,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 
@@ -42,12 +43,11 @@ def main() -> None:
     steps = [(one, step) for one in plain for step in range(len(one.tokens))]
     kinds: dict[str, list[Callable[[], object]]] = {
         "an edit, and on from there": [
-            lambda one=one, step=step: translator.edit(one, step=step, weights={0: 0.9}, candidates=5)
-            for one, step in steps
+            partial(translator.edit, one, step=step, weights={0: 0.9}, candidates=5) for one, step in steps
         ],
-        "the numbers of a step": [lambda one=one, step=step: translator.explain_step(one, step) for one, step in steps],
-        "a beam of 5 as a tree": [lambda one=one: translator.search_tree(one.source, beam=5) for one in plain],
-        "attribution": [lambda one=one: translator.attribution(one) for one in plain],
+        "the numbers of a step": [partial(translator.explain_step, one, step) for one, step in steps],
+        "a beam of 5 as a tree": [partial(translator.search_tree, one.source, beam=5) for one in plain],
+        "attribution": [partial(translator.attribution, one) for one in plain],
     }
     longest = max(len(one.tokens) for one in plain)
     print(
