@@ -14,8 +14,10 @@ import regard
 from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import add_problems
 from regard.serve.image_uploads import Uploads
+from regard.serve.libretranslate import libretranslate_routes
 from regard.serve.request_limits import BodyLimit, Limits
 from regard.serve.served_models import Served, about
+from regard.serve.translated_files import TranslatedFiles
 from regard.task import open_task
 from regard.task_table import TASKS
 from regard.viz.word_stepper import text
@@ -60,11 +62,13 @@ def make_app(
     """Return the app; up to `batch` texts or pictures that arrive within `wait` seconds form one batch."""
     limits = limits or Limits()
     queue = BatchingQueue(batch, wait, limits.waiting)
+    files = TranslatedFiles()
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         yield
         queue.close()
+        files.close()
 
     app: FastAPI = FastAPIOffline(
         title="regard",
@@ -92,6 +96,7 @@ def make_app(
         router = open_task(entry).routes(models, queue, limits, uploads)
         if router is not None:
             app.include_router(router)
+    app.include_router(libretranslate_routes(models, queue, limits, files))
     _add_page(app)
     return app
 

@@ -47,6 +47,8 @@ class Tag(NamedTuple):
     opening: str
     closing: str = ""
     is_line_break: bool = False
+    is_spaced: tuple[bool, bool] = (False, False)
+    """Whether there was white space before and after something that is kept."""
 
 
 class HtmlDocument:
@@ -78,23 +80,44 @@ class HtmlDocument:
 
 def _written(paragraph: Paragraph, translations: Mapping[str, Rendering]) -> str:
     units, root = paragraph.project(translations, escape)
-    return "".join(_emit(root, units))
+    writer = _Writer(units)
+    writer.write(root)
+    return "".join(writer.written)
 
 
-def _emit(element: Element, units: Sequence[Unit]) -> Iterator[str]:
-    tag, done, after_break = element.payload or Tag(""), element.low, False
-    yield tag.opening
-    for child in [*element.children, None]:
-        end = element.high if child is None else child.low
-        for unit in units[done:end]:
-            if not (after_break and unit.source is None and unit.raw.isspace()):
-                yield unit.raw
-            after_break = False
-        if child is not None:
-            yield from _emit(child, units)
-            after_break = child.payload.is_line_break
+class _Writer:
+    """Writes units with their elements. Something kept has white space around it where it had some in the source."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units = units
+        self.written: list[str] = []
+        self._after_space, self._wants_space, self._after_break = True, False, False
+
+    def write(self, element: Element) -> None:
+        tag, done = element.payload or Tag(""), element.low
+        if tag.is_spaced[0] and not self._after_space:
+            self._add(" ", is_space=True)
+        self.written.append(tag.opening)
+        for child in element.children:
+            self._write(self._units[done : child.low])
+            self.write(child)
             done = max(done, child.high)
-    yield tag.closing
+        self._write(self._units[done : element.high])
+        self.written.append(tag.closing)
+        self._wants_space |= tag.is_spaced[1]
+        self._after_break |= tag.is_line_break
+
+    def _write(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            if self._wants_space and not unit.is_space:
+                self._add(" ", is_space=True)
+            if not (self._after_break and unit.is_space and unit.source is None):
+                self._add(unit.raw, unit.is_space)
+            self._after_break = False
+
+    def _add(self, raw: str, is_space: bool) -> None:
+        self.written.append(raw)
+        self._after_space, self._wants_space = is_space, False
 
 
 def escape(text: str) -> str:
@@ -201,6 +224,7 @@ def _paragraph(tokens: Sequence[tuple[Token, str]], lines: bool) -> Iterator[str
     plain: list[str] = []
     raw: list[str] = []
     root = Element(0, 0)
+    kept: list[Element] = []
     opened: list[tuple[str, Element]] = [("", root)]
     for token, text in tokens:
         if token.kind == "text":
@@ -216,10 +240,16 @@ def _paragraph(tokens: Sequence[tuple[Token, str]], lines: bool) -> Iterator[str
                 _alone(element, opened[-1][1])
             element.end, element.payload = len(plain), Tag(element.payload.opening, text)
         else:
-            opened[-1][1].children.append(Element(len(plain), len(plain), Tag(text)))
+            element = Element(len(plain), len(plain), Tag(text))
+            opened[-1][1].children.append(element)
+            kept += [element] if token.is_kept else []
     while len(opened) > 1:
         _alone(opened.pop()[1], opened[-1][1])
     root.end = len(plain)
+    for element in kept:
+        before, after = plain[max(0, element.start - 1) : element.start], plain[element.start : element.start + 1]
+        spaced = tuple("".join(beside).isspace() for beside in (before, after))
+        element.payload = element.payload._replace(is_spaced=spaced)
     yield Paragraph("".join(plain), raw, root)
 
 

@@ -17,6 +17,7 @@ from regard.serve.sentence_translation import Rendering
 from regard.serve.sentences import has_letters, split_sentences
 
 _WORD: Final = re.compile(r"\S+")
+_PUNCTUATION: Final = ".,;:!?…。，、！？)]}»”’\"'"
 _RUN: Final = re.compile(r"\S+|\s+")
 
 
@@ -42,6 +43,7 @@ class Unit:
     raw: str
     source: int | None
     """The source unit that it came from, if that is known."""
+    is_space: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class Paragraph:
         """Yield the units of a part of the source as they are."""
         first, last = (bisect_left(self._cuts, at) for at in (start, end))
         for place in range(first, last):
-            yield Unit("".join(self.raw[self._cuts[place] : self._cuts[place + 1]]), place)
+            begin, stop = self._cuts[place], self._cuts[place + 1]
+            yield Unit("".join(self.raw[begin:stop]), place, self.text[begin].isspace())
 
     def _translated(self, sentence: Sentence, found: Rendering, escape: Callable[[str], str]) -> Iterator[Unit]:
         words = [match.span() for match in _WORD.finditer(self.text, sentence.start, sentence.end)]
@@ -112,18 +115,36 @@ class Paragraph:
             if is_copy and before is not None and own == before + 1:
                 yield from self._copied(words[before][1], start)
             elif match.start() > done:
-                yield Unit(escape(written[done : match.start()]), None)
+                yield Unit(escape(written[done : match.start()]), None, is_space=True)
             if is_copy:
                 yield from self._copied(start, end)
             else:
-                yield Unit(escape(match.group()), None if own is None else self._longest(start, end))
+                last = sentence.end if match.end() == len(written) else end
+                yield from self._new(match.group(), start, end, last, escape)
             done, before = match.end(), own if is_copy else None
         if done < len(written):
-            yield Unit(escape(written[done:]), None)
+            yield Unit(escape(written[done:]), None, is_space=True)
+
+    def _new(self, word: str, start: int, end: int, last: int, escape: Callable[[str], str]) -> Iterator[Unit]:
+        """Yield a word that came from the source word from `start` to `end`.
+
+        Its punctuation comes from where the same punctuation ends: the source word, or at the end of a sentence, that.
+        """
+        if start == end:
+            yield Unit(escape(word), None)
+            return
+        core = word.rstrip(_PUNCTUATION)
+        mark = word[len(core) :]
+        at = next((at for at in (last, end) if core and mark and self.text.endswith(mark, start, at)), None)
+        if at is None:
+            yield Unit(escape(word), self._longest(start, end))
+            return
+        yield Unit(escape(core), self._longest(start, end - len(mark) if at == end else end))
+        yield Unit(escape(mark), self._longest(at - len(mark), at))
 
     def _longest(self, start: int, end: int) -> int:
-        """Return the longest unit of a word: one, unless markup divides it."""
-        first, last = (bisect_left(self._cuts, at) for at in (start, end))
+        """Return the longest unit with a part of a word: there is one, unless markup divides it."""
+        first, last = bisect_right(self._cuts, start) - 1, max(bisect_left(self._cuts, end), 1)
         return max(range(first, last), key=lambda place: self._cuts[place + 1] - self._cuts[place])
 
 

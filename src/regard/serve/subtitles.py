@@ -7,7 +7,7 @@ from typing import Final
 from regard.serve.html_documents import HtmlDocument
 from regard.serve.sentence_translation import Rendering
 
-_END: Final = r"(?:\r\n|[\r\n])"
+_END: Final = r"(?>\r\n|[\r\n])"
 _CUE: Final = re.compile(
     rf"^[ \t]*\d+:\d+:\d+[,.]\d+[ \t]*-->[^\r\n]*{_END}(?P<text>.*?)(?={_END}[ \t]*(?:{_END}|\Z)|\Z)",
     re.MULTILINE | re.DOTALL,
