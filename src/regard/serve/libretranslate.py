@@ -138,8 +138,7 @@ def libretranslate_routes(
         """Translate a file; the answer says where the translated one can be fetched for half an hour."""
         fields = await read_fields(request)
         admit(request, fields.option("api_key"))
-        file, source, target = fields.file("file"), fields.text("source"), fields.text("target")
-        name, content = file.filename or "", await file.read()
+        (name, content), source, target = fields.file("file"), fields.text("source"), fields.text("target")
         document = await run_in_threadpool(open_document, name, content)
         size = len(document.text())
         if size > longest:

@@ -17,6 +17,13 @@ FORM: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 _BAD: Final = 400
 
 
+class Upload(NamedTuple):
+    """An uploaded file."""
+
+    name: str
+    content: bytes
+
+
 class Fields(NamedTuple):
     """The fields of a request, as they were sent."""
 
@@ -35,10 +42,10 @@ class Fields(NamedTuple):
         """Return a text that may be left out."""
         return None if self.values.get(name) is None else self.text(name) if self.values[name] != "" else None
 
-    def file(self, name: str) -> UploadFile:
+    def file(self, name: str) -> Upload:
         """Return an uploaded file."""
         value = self.values.get(name)
-        if not isinstance(value, UploadFile):
+        if not isinstance(value, Upload):
             raise refused(f"missing {name} parameter")
         return value
 
@@ -101,8 +108,13 @@ async def read_fields(request: Request) -> Fields:
             raise refused("the body must be a JSON object")
         values = read
     elif kind in FORM:
-        values = _merged((await request.form(max_files=1, max_fields=1_000)).multi_items())
+        async with request.form(max_files=1, max_fields=1_000) as form:
+            values = _merged([(name, await _content(value)) for name, value in form.multi_items()])
     return Fields({**_merged(request.query_params.multi_items()), **values})
+
+
+async def _content(value: UploadFile | str) -> "Upload | str":
+    return value if isinstance(value, str) else Upload(value.filename or "", await value.read())
 
 
 def _merged(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
