@@ -17,6 +17,7 @@ CHECKED_ONLY = {"jaxtyping", "triton"}
 """Imported where it is installed, done without where it is not."""
 EXTRAS = ("export", "plot", "serve", "tensorboard", "vision")
 IMPORTED_AS = {"pillow": "PIL", "fastapi-offline": "fastapi_offline", "onnx-ir": "onnx_ir"}
+IMPORTED_AS |= {"python-docx": "docx", "python-multipart": "python_multipart"}
 
 
 def names(requirements):

@@ -14,7 +14,14 @@ from regard.training.training_request import TrainingRequest, resolve
 
 @pytest.mark.parametrize(
     ("code", "right"),
-    [("en", "en"), ("FR", "fr"), ("pt-br", "pt-BR"), ("ZH-hant-tw", "zh-Hant-TW"), ("es-419", "es-419"), ("gsw", "gsw")],
+    [
+        ("en", "en"),
+        ("FR", "fr"),
+        ("pt-br", "pt-BR"),
+        ("ZH-hant-tw", "zh-Hant-TW"),
+        ("es-419", "es-419"),
+        ("gsw", "gsw"),
+    ],
 )
 def test_codes_are_written_as_recommended(code, right):
     assert canonical(code) == right
@@ -44,7 +51,7 @@ def test_pairs_of_models():
 
 
 def test_a_language_to_write_beside_tags_is_refused():
-    with pytest.raises(ConfigError, match="data.to_language is fr, but the tags of data.tagged say what is written"):
+    with pytest.raises(ConfigError, match=r"data.to_language is fr, but the tags of data.tagged say what is written"):
         check_languages(DataConfig(tagged=("fr=a.tsv",), to_language="fr"))
 
 

@@ -142,7 +142,7 @@ def test_without_languages_nothing_is_described_and_the_error_says_what_to_do():
 
 def test_the_language_is_detected_among_those_that_are_served(client):
     found = asked(client, path="/detect", q="Der Hund schläft auf dem alten Sofa.")
-    assert [each["language"] for each in found][0] == "de"
+    assert found[0]["language"] == "de"
     assert {each["language"] for each in found} == {"en", "pt-BR", "fr", "de"}
     assert sum(each["confidence"] for each in found) <= 100.5
     assert client.post("/detect", data={"q": "où est la gare ?"}).json()[0]["language"] == "fr"
@@ -204,7 +204,9 @@ def identity():
         yield client
 
 
-parts = st.sampled_from(["A cat. ", "It", "\n", "\r\n", "  ", "- ", "1) ", "<b>", "</b>", "<p>", "&nbsp;", "&amp;", "é"])
+parts = st.sampled_from(
+    ["A cat. ", "It", "\n", "\r\n", "  ", "- ", "1) ", "<b>", "</b>", "<p>", "&nbsp;", "&amp;", "é"]
+)
 
 
 @settings(max_examples=100)
@@ -281,7 +283,10 @@ def told(folder, to, target):
     """Copy a model folder, and write into its settings which languages it translates, as its owner would."""
     shutil.copytree(folder, to)
     text = (to / "config.toml").read_text(encoding="utf-8")
-    for old, new in (("from_language = []", 'from_language = ["en"]'), ('to_language = ""', f'to_language = "{target}"')):
+    for old, new in (
+        ("from_language = []", 'from_language = ["en"]'),
+        ('to_language = ""', f'to_language = "{target}"'),
+    ):
         assert old in text
         text = text.replace(old, new)
     (to / "config.toml").write_text(text, encoding="utf-8")

@@ -35,12 +35,17 @@ def serve(
     if port > _HIGHEST:
         raise ConfigError(f"--port is {port}; it must be at most {_HIGHEST}.")
     try:
+        import babel
+        import docx
         import fastapi
         import fastapi_offline
+        import py3langid.langid
+        import python_multipart
+        import sentencex
         import uvicorn
     except ImportError as error:
         raise ConfigError(f"regard serve needs {error.name}: pip install 'regard[serve]'.") from None
-    del fastapi, fastapi_offline, uvicorn
+    del babel, docx, fastapi, fastapi_offline, py3langid, python_multipart, sentencex, uvicorn
     from regard.serve.server import run_server
 
     run_server(models, host, port, device, batch=batch, wait=wait / 1_000)

@@ -36,7 +36,9 @@ def train(
     valid_target: Annotated[str | None, typer.Option(metavar="FILE", help="Validation target.")] = None,
     from_language: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE", help="Language of the sources, such as en: regard serve routes by it. Repeatable."),
+        typer.Option(
+            metavar="CODE", help="Language of the sources, such as en: regard serve routes by it. Repeatable."
+        ),
     ] = None,
     to_language: Annotated[
         str | None, typer.Option(metavar="CODE", help="Language of the targets; with --tagged, the tags say it.")

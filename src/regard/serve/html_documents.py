@@ -12,14 +12,22 @@ from regard.serve.sentences import has_letters
 from regard.serve.text_documents import chosen
 
 INLINE: Final = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins label mark nobr q rb rp rt ruby s small span "
-    "strike strong sub sup time tt u wbr".split()
+    {
+        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img"),
+        *("ins", "label", "mark", "nobr", "q", "rb", "rp", "rt", "ruby", "s", "small", "span", "strike", "strong"),
+        *("sub", "sup", "time", "tt", "u", "wbr"),
+    }
 )
 """Elements within a sentence; all others end it."""
-KEPT_INLINE: Final = frozenset("code kbd samp script style svg math noscript var".split())
-KEPT_BLOCKS: Final = frozenset("pre template textarea".split())
+KEPT_INLINE: Final = frozenset(["code", "kbd", "samp", "script", "style", "svg", "math", "noscript", "var"])
+KEPT_BLOCKS: Final = frozenset(["pre", "template", "textarea"])
 """Elements that are not translated."""
-_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_VOID: Final = frozenset(
+    {
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),
+        "wbr",
+    }
+)
 _DEEPEST: Final = 100
 """Inline elements within each other; tags of deeper ones are placed by themselves."""
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")

@@ -114,9 +114,7 @@ def libretranslate_routes(
     def languages() -> list[Language]:
         """List the languages that are read and written."""
         pairs = Routes(models)
-        return [
-            Language(code=code, name=english_name(code), targets=pairs.targets(code)) for code in pairs.languages
-        ]
+        return [Language(code=code, name=english_name(code), targets=pairs.targets(code)) for code in pairs.languages]
 
     @routes.get("/frontend/settings")
     def settings() -> FrontendSettings:
@@ -180,5 +178,3 @@ async def _detected(document: Document[Any], source: str, target: str, pairs: Ro
 
 def _named(code: str) -> FrontendLanguage:
     return FrontendLanguage(code=code, name=english_name(code))
-
-

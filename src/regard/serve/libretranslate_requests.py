@@ -186,9 +186,7 @@ def _object(properties: Mapping[str, Any], required: Sequence[str], routes: Rout
     sources: dict[str, list[str]] = {}
     for source, target in routes.pairs:
         sources.setdefault(target, [AUTO, target]).append(source)
-    pairs = [
-        {"properties": {"source": {"enum": own}, "target": {"const": target}}} for target, own in sources.items()
-    ]
+    pairs = [{"properties": {"source": {"enum": own}, "target": {"const": target}}} for target, own in sources.items()]
     return {"type": "object", "required": [*required], "properties": properties, "anyOf": pairs}
 
 

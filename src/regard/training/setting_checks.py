@@ -182,8 +182,8 @@ def _check_effects(config: Config) -> None:
     entry = task_of(model).entry
     if (config.data.from_language or config.data.to_language) and entry.name != TRANSLATION:
         raise ConfigError(
-            f"data.from_language and data.to_language say what a translator reads and writes, and this is {entry.what}: "
-            "leave --from-language and --to-language out."
+            "data.from_language and data.to_language say what a translator reads and writes, and this is "
+            f"{entry.what}: leave --from-language and --to-language out."
         )
     for name in task_of(model).unread:
         got, usual = (str(getattr(one, name)).lower() for one in (settings, TrainingConfig()))
