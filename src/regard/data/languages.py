@@ -58,6 +58,7 @@ def language_pairs(data: DataConfig, tags: Sequence[str]) -> list[LanguagePair]:
     """
     check_languages(data)
     sources = [check_code(code, "data.from_language") for code in data.from_language]
+    targets: list[tuple[str, str | None]]
     if tags:
         targets = [(code, tag) for tag in tags if (code := canonical(tag)) is not None]
     else:

@@ -91,7 +91,7 @@ def english_name(code: str) -> str:
     try:
         return babel.Locale.parse(code, sep="-").get_display_name("en") or code
     except (babel.UnknownLocaleError, ValueError):
-        return babel.Locale("en").languages.get(code.partition("-")[0], code)
+        return str(babel.Locale("en").languages.get(code.partition("-")[0], code))
 
 
 def codes(pairs: Sequence[tuple[str, str]], place: int) -> list[str]:

@@ -149,7 +149,9 @@ def libretranslate_routes(
         kept = await run_in_threadpool(files.add, f"{stem}_{to}{dot}{suffix.lower()}", written)
         return TranslatedFile(translatedFileUrl=str(request.url_for("download_file", name=kept)))
 
-    gone = {_GONE: {"model": Problem, "description": "There is no such file, or no longer."}}
+    gone: dict[int | str, dict[str, Any]] = {
+        _GONE: {"model": Problem, "description": "There is no such file, or no longer."}
+    }
     content = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
     @routes.get("/download_file/{name}", responses={200: content, **gone}, response_class=Response)

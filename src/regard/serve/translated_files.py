@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 import uuid
+import weakref
 from pathlib import Path, PurePath
 
 KEPT_FOR = 30 * 60.0
@@ -24,8 +25,9 @@ class TranslatedFiles:
 
     def __init__(self, kept_for: float = KEPT_FOR, most: int = MOST_BYTES) -> None:
         self._kept_for, self._most = kept_for, most
-        self._own = None if SHARED in os.environ else tempfile.mkdtemp(prefix="regard-files-")
-        self._folder = Path(self._own or os.environ[SHARED])
+        own = None if SHARED in os.environ else tempfile.mkdtemp(prefix="regard-files-")
+        self._folder = Path(own or os.environ[SHARED])
+        self._delete = own and weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
 
     def add(self, name: str, content: bytes) -> str:
         """Keep a file, and return the name under which it can be fetched."""
@@ -48,8 +50,8 @@ class TranslatedFiles:
 
     def close(self) -> None:
         """Delete all files, unless other processes share them."""
-        if self._own is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
+        if self._delete:
+            self._delete()
 
     def _clean(self) -> None:
         """Delete what is too old or too much."""
