@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.serve import word_documents
+from regard.serve import sentences, word_documents
 from regard.serve.file_formats import open_document
 from regard.serve.html_documents import HtmlDocument, _tokens
 from regard.serve.sentence_translation import Rendering
@@ -24,20 +24,31 @@ TAGS = ["<b>", "</b>", "<i>", "</i>", "<p>", "</p>", "<br>", "<a href='x>y'>", "
 TAGS += ["<code>x y</code>", "<script>a<b</script>", "<span translate=no>", "</span>", "<b/>", "<!doctype html>"]
 WORDS = ["&amp;", "&nbsp;", "&eacute;", "&#233;", "&copy", "&notit;", "&#0;", " ", "  ", "word", "Hello.", "Red dress"]
 WORDS += ["\n", "\r\n", "\n\n", " is old. ", "日本。語", "é", "- Hi", "- ", "—", "«", "\x85", ">", "&", "1. ", "* x"]
-ODD = ["<", "<![CDATA[", "<?pi", "<textarea>", "1\n00:00:01,000 --> 00:00:02,000\n", "12:30", "\u2028", "\x00"]
+ODD = [
+    "<",
+    "<![CDATA[",
+    "<![",
+    "<a ",
+    "<?pi",
+    "<textarea>",
+    "1\n00:00:01,000 --> 00:00:02,000\n",
+    "12:30",
+    "\u2028",
+    "\x00",
+]
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 documents = st.lists(st.sampled_from(TAGS + WORDS + ODD), max_size=20).map("".join) | anything
 
 
-def identity(sentences):
-    return {each: [Rendering(each, tuple(range(len(each.split()))))] for each in sentences}
+def identity(texts):
+    return {each: [Rendering(each, tuple(range(len(each.split()))))] for each in texts}
 
 
 def translated(document, **known):
     """Translate with what is known, and leave the rest as it is."""
-    sentences = document.split("en", LONG)
-    assert known.keys() <= {*sentences}, sentences
-    return document.join({**identity(sentences), **{source: [own] for source, own in known.items()}})
+    found = document.split("en", LONG)
+    assert known.keys() <= {*found}, found
+    return document.join({**identity(found), **{source: [own] for source, own in known.items()}})
 
 
 @settings(max_examples=300)
@@ -83,6 +94,13 @@ def test_a_text_is_split_where_sentences_end_and_keeps_its_layout():
     assert [each.text for each in found if each.is_sentence] == ["Mr. Smith left.", "He slept.", "Yes!"]
     made = translated(TextDocument(text), **{"He slept.": Rendering("Il dormait.", ())})
     assert made == "  1. Mr. Smith left.  Il dormait.\r\n\r\n - 12:30\n\n> # Yes!\n"
+
+
+def test_a_long_line_is_split_as_its_parts_are():
+    text = "Mr. Smith left at 5 p.m. today, e.g. by bus.  He slept! " * 600
+    assert len(text) > 3 * sentences._STRETCH
+    found = [each.text for each in segments(text, "en", LONG) if each.is_sentence]
+    assert found == ["Mr. Smith left at 5 p.m. today, e.g. by bus.", "He slept!"] * 600
 
 
 def test_a_sentence_that_is_too_long_is_cut_between_words():

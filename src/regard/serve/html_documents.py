@@ -141,8 +141,11 @@ class _Tokens(HTMLParser):
         self.found: list[Token] = []
         self._source = source
         self._lines = [0, *(match.end() for match in re.finditer("\n", source))]
-        self.feed(source)
-        self.close()
+        try:
+            self.feed(source)
+            self.close()
+        except AssertionError:  # the parser's, of declarations such as "<![<"
+            self._add("open", "<", is_kept=True)  # to the end of the document
 
     def _add(self, kind: Kind, name: str = "", is_kept: bool = False) -> None:
         line, column = self.getpos()
@@ -191,7 +194,12 @@ def _is_marked(attributes: Sequence[tuple[str, str | None]]) -> bool:
 
 def _tokens(source: str) -> Iterator[tuple[Token, str]]:
     """Yield what a document consists of with its text; an element that is kept is one token."""
-    found = _Tokens(source).found
+    # What nothing closes is kept. It is not given to the parser, which would try again at every "<" of it.
+    unfinished = _UNFINISHED.search(source, source.rfind(">") + 1)
+    whole = unfinished.start() if unfinished else len(source)
+    found = _Tokens(source[:whole]).found
+    if unfinished:
+        found.append(Token("kept", whole))
     if not found or found[0].start:
         found.insert(0, Token("kept", 0))
     ends = [*(token.start for token in found[1:]), len(source)]

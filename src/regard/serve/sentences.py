@@ -9,6 +9,7 @@ import sentencex
 _LINE: Final = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _MARKER: Final = re.compile(r"\s*(?:(?:[-*+•‣◦▪·–—>]|#{1,6}|\(?\d{1,3}[.)]|\(?[A-Za-z]\))\s+)*")
 """What begins an item of a list, a heading or a quotation, with the white space around it."""
+_STRETCH: Final = 10_000
 _WORD: Final = re.compile(r"\S+\s*")
 
 
@@ -43,10 +44,21 @@ def split_sentences(line: str, language: str, longest: int) -> list[str]:
 
     `sentencex` falls back to a related language for those that it does not know.
     """
-    found: list[str] = sentencex.segment(language, line)
-    if "".join(found) != line:  # then nothing is lost, although less is split
-        found = [line]
-    return [part for sentence in found for part in _cut(sentence, longest)]
+    return [part for sentence in _found(line, language) for part in _cut(sentence, longest)]
+
+
+def _found(line: str, language: str) -> Iterator[str]:
+    """Yield the sentences, found in one stretch of the text after the other: the time grows with its length alone."""
+    done = 0
+    while done < len(line):
+        stretch = line[done : done + _STRETCH]
+        found: list[str] = sentencex.segment(language, stretch)
+        if "".join(found) != stretch:  # then nothing is lost, although less is split
+            found = [stretch]
+        if done + len(stretch) < len(line) and len(found) > 1:
+            found.pop()  # it may go on
+        yield from found
+        done += sum(map(len, found))
 
 
 def has_letters(text: str) -> bool:
