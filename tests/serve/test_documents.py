@@ -65,6 +65,7 @@ def test_segments_are_the_text_and_sentences_are_not_too_long(text, language, lo
 @settings(max_examples=400)
 @given(documents, st.sampled_from([TextDocument, HtmlDocument, Subtitles]), st.sampled_from([7, LONG]))
 @example("<b>", HtmlDocument, LONG)
+@example("<i></i><b>x</b><img src=1><u>y</u>", HtmlDocument, LONG)
 @example("<i>a<b>b</i>c</b>", HtmlDocument, LONG)
 @example("wo<b>r</b>d H<sub>2</sub>O&nbsp;&nbsp;x", HtmlDocument, LONG)
 def test_the_identity_changes_no_byte(source, kind, longest):
@@ -191,6 +192,12 @@ def test_runs_of_a_word_document_follow_their_words():
     assert "".join(text for text, _ in found) == "La robe rouge est vieille."
     assert [text.strip() for text, bold in found if bold] == ["rouge"]
     assert (cell, header) == ("Un chat.", "Un chat.")
+
+
+def test_runs_of_a_word_document_change_places_with_their_words():
+    content = word_file(("red", True), (" dress", None))
+    found, _, _ = read(translated(WordDocument(content), **{"red dress": Rendering("robe rouge", (1, 0))}))
+    assert [(text.strip(), bold) for text, bold in found] == [("robe", None), ("rouge", True)]
 
 
 def test_what_is_no_word_document_is_refused(monkeypatch):

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,9 @@ from regard.decoding.translation import Translation
 from regard.errors import ModelError
 from regard.serve import translated_files
 from regard.serve.app import make_app
+from regard.serve.batching_queue import BatchingQueue
+from regard.serve.http_errors import add_problems
+from regard.serve.libretranslate import libretranslate_routes
 from regard.serve.request_limits import Limits
 from regard.serve.served_models import Served, open_models
 from regard.serve.translated_files import TranslatedFiles
@@ -214,6 +218,33 @@ parts = st.sampled_from(
 def test_what_an_identity_translates_comes_back_byte_for_byte(identity, text, kind):
     answer = identity.post("/translate", json={"q": [text], "source": "en", "target": "fr", "format": kind})
     assert answer.json() == {"translatedText": [text]}
+
+
+def test_the_key_is_taken_from_wherever_it_was_sent(echo):
+    seen = []
+
+    def admit(request, key):
+        seen.append(key)
+        if key != "right":
+            raise HTTPException(403, "No.")
+
+    app, queue = FastAPI(), BatchingQueue()
+    add_problems(app)
+    models, files = [served("one", echo, "en", "fr")], TranslatedFiles()
+    app.include_router(libretranslate_routes(models, queue, Limits(), files, admit, needs_key=True))
+    fields, client = {"q": "a", "source": "en", "target": "fr"}, TestClient(app)
+    for key, status in (("right", 200), ("wrong", 403)):
+        own = {**fields, "api_key": key}
+        assert client.post("/translate", json=own).status_code == status
+        assert client.post("/translate", params=own).status_code == status
+        assert client.post("/detect", data=own).status_code == status
+        assert client.post("/translate_file", data=own, files={"file": ("a.txt", b"a")}).status_code == status
+    assert client.post("/translate", data=fields).json() == {"error": "No."}
+    assert client.get("/frontend/settings").json()["keyRequired"] is True
+    assert (len(seen), seen[-1]) == (9, None)
+    assert echo.batches == [["a"]] * 3
+    queue.close()
+    files.close()
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
