@@ -88,6 +88,14 @@ def test_both_searches_find_the_same(data):
     assert_same(*both(decoder, encoded, options, draw(st.integers(1, beam)), banned, prefix))
 
 
+@pytest.mark.parametrize("alpha", [2.5, -1.0])
+def test_both_searches_stop_at_the_same_length(alpha):
+    """Where a longer hypothesis may still win, the search goes on: that matters seldom, so many sentences are tried."""
+    options = DecodingConfig(beam=2, length_penalty=alpha, max_length=12)
+    for seed in range(4):
+        assert_same(*both(Oracle(5, seed=seed, sharpness=2.0), sentences([2] * 60), options))
+
+
 def test_batch_mates_change_nothing():
     decoder, encoded = Oracle(13), sentences([5, 1, 4, 2, 3], padding=2)
     options = replace(ONE, beam=3, coverage_penalty=0.5)
