@@ -91,7 +91,7 @@ def test_a_package_is_replaced_only_when_asked(sides, tmp_path):
 
 
 def test_languages_are_given_or_known(monkeypatch):
-    assert refused(languages_of, Config(), "en", None) == (
+    assert refused(languages_of, Config(), "en", "") == (
         "An Argos package names its languages, but this model does not know them: give --to-language CODE, such as "
         "--to-language fr."
     )
@@ -99,7 +99,7 @@ def test_languages_are_given_or_known(monkeypatch):
     assert refused(languages_of, Config(), "English", "fr") == said
     monkeypatch.setattr(DataConfig, "from_language", "de", raising=False)
     monkeypatch.setattr(DataConfig, "to_language", "pt-BR", raising=False)
-    assert languages_of(Config(data=DataConfig()), None, "en") == ("de", "en")
+    assert languages_of(Config(data=DataConfig()), "", "en") == ("de", "en")
 
 
 @pytest.fixture(scope="module")

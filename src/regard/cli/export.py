@@ -15,7 +15,7 @@ FORMATS = {
     "web": ("onnx", "onnxscript", "onnxruntime"),
 }
 """The formats, and the packages that writing each one needs."""
-ARGOS_PAGE = "its README.md, or docs/how-to/argos-and-libretranslate.md"
+IN_FLOAT32 = "CTranslate2 (in float32)"
 
 
 def export(
@@ -53,39 +53,52 @@ def export(
     _check_packages(format)
     _check_options(format, quantization, from_language, to_language, onnxruntime_web)
     if format == "ctranslate2":
-        from regard.export.ctranslate2_model import export_ctranslate2
-
-        written = export_ctranslate2(model, out, quantization=quantization or "float32", overwrite=overwrite)
-        _tell(
-            f"{written.folder / 'model.bin'} ({written.size / 1e6:.1f} MB)",
-            "CTranslate2 (in float32)",
-            written.difference,
-        )
-        typer.echo(f"How to use it: {out / 'README.md'}", err=True)
+        _to_ctranslate2(model, out, quantization or "float32", overwrite)
     elif format == "argos":
-        from regard.export.argos_package import export_argos, languages_of
-        from regard.models.model_folder import open_folder
-
-        languages = languages_of(open_folder(model), from_language or None, to_language or None)
-        written = export_argos(model, out, languages, quantization=quantization or "int8", overwrite=overwrite)
-        _tell(f"{written.folder} ({written.size / 1e6:.1f} MB)", "CTranslate2 (in float32)", written.difference)
-        typer.echo(f"How to install it: {ARGOS_PAGE}", err=True)
+        _to_argos(model, out, (from_language, to_language), quantization or "int8", overwrite)
     elif format == "web":
-        from regard.export.web_page import export_web
-
-        page = export_web(model, out, onnxruntime_web, overwrite=overwrite, int8=quantization == "int8")
-        parts = f"the model {page.model / 1e6:.1f} MB, onnxruntime-web {page.runtime / 1e6:.1f} MB"
-        _tell(f"{out} ({parts})", "onnxruntime", page.difference)
-        typer.echo(f"Try it with: python -m http.server --directory {out}", err=True)
+        _to_web(model, out, onnxruntime_web, overwrite, int8=quantization == "int8")
     else:
-        from regard.export.export_model import export_model
+        _to_onnx(model, out, overwrite, int8=quantization == "int8")
 
-        done = export_model(model, out, overwrite=overwrite, int8=quantization == "int8")
-        sizes = ", ".join(f"{file} ({(out / file).stat().st_size / 1e6:.1f} MB)" for file in done.files)
-        _tell(f"{sizes} to {out}", "onnxruntime", done.difference)
-        if done.rounding is not None:
-            typer.echo(f"With weights in int8 they differ by {done.rounding:.1e}.", err=True)
-        typer.echo(f"Try it with: python {out / 'run.py'} (see {out / 'README.md'})", err=True)
+
+def _to_onnx(model: Path, out: Path, overwrite: bool, int8: bool) -> None:
+    from regard.export.export_model import export_model
+
+    done = export_model(model, out, overwrite=overwrite, int8=int8)
+    sizes = ", ".join(f"{file} ({(out / file).stat().st_size / 1e6:.1f} MB)" for file in done.files)
+    _tell(f"{sizes} to {out}", "onnxruntime", done.difference)
+    if done.rounding is not None:
+        typer.echo(f"With weights in int8 they differ by {done.rounding:.1e}.", err=True)
+    typer.echo(f"Try it with: python {out / 'run.py'} (see {out / 'README.md'})", err=True)
+
+
+def _to_ctranslate2(model: Path, out: Path, quantization: str, overwrite: bool) -> None:
+    from regard.export.ctranslate2_model import export_ctranslate2
+
+    written = export_ctranslate2(model, out, quantization=quantization, overwrite=overwrite)
+    _tell(f"{out / 'model.bin'} ({written.size / 1e6:.1f} MB)", IN_FLOAT32, written.difference)
+    typer.echo(f"How to use it: {out / 'README.md'}", err=True)
+
+
+def _to_argos(model: Path, out: Path, codes: tuple[str, str], quantization: str, overwrite: bool) -> None:
+    from regard.export.argos_package import export_argos, languages_of
+    from regard.models.model_folder import open_folder
+
+    languages = languages_of(open_folder(model), *codes)
+    written = export_argos(model, out, languages, quantization=quantization, overwrite=overwrite)
+    _tell(f"{written.folder} ({written.size / 1e6:.1f} MB)", IN_FLOAT32, written.difference)
+    call = f"from argostranslate import package; package.install_from_path({str(written.folder)!r})"
+    typer.echo(f'Install it with: python -c "{call}"', err=True)
+
+
+def _to_web(model: Path, out: Path, onnxruntime_web: Path | None, overwrite: bool, int8: bool) -> None:
+    from regard.export.web_page import export_web
+
+    page = export_web(model, out, onnxruntime_web, overwrite=overwrite, int8=int8)
+    parts = f"the model {page.model / 1e6:.1f} MB, onnxruntime-web {page.runtime / 1e6:.1f} MB"
+    _tell(f"{out} ({parts})", "onnxruntime", page.difference)
+    typer.echo(f"Try it with: python -m http.server --directory {out}", err=True)
 
 
 def _tell(wrote: str, runtime: str, difference: float) -> None:

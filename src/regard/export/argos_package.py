@@ -101,25 +101,24 @@ def package_path(out: Path) -> Path:
     return out if out.name.endswith(SUFFIX) else out.with_name(out.name + SUFFIX)
 
 
-def languages_of(config: Config, source: str | None, target: str | None) -> Languages:
+def languages_of(config: Config, source: str, target: str) -> Languages:
     """Return the languages that were given, or that the model's settings have; raise a ConfigError without them."""
-    found = {"source": source, "target": target}
-    for side, option, setting in (
-        ("source", "--from-language", "from_language"),
-        ("target", "--to-language", "to_language"),
-    ):
-        code = found[side] or getattr(config.data, setting, "")
-        if not code:
-            raise ConfigError(
-                f"An Argos package names its languages, but this model does not know them: give {option} CODE, such "
-                f"as {option} {'en' if side == 'source' else 'fr'}."
-            )
-        if not CODE.fullmatch(code):
-            raise ConfigError(f"{option} takes the ISO 639 code of a language, such as en or pt-BR; got {code!r}.")
-        found[side] = code
-    assert found["source"]
-    assert found["target"]
-    return Languages(found["source"], found["target"])
+    return Languages(
+        _code("--from-language", "en", source or getattr(config.data, "from_language", "")),
+        _code("--to-language", "fr", target or getattr(config.data, "to_language", "")),
+    )
+
+
+def _code(option: str, such: str, code: str) -> str:
+    """Check the code of a language."""
+    if not code:
+        raise ConfigError(
+            f"An Argos package names its languages, but this model does not know them: give {option} CODE, such as "
+            f"{option} {such}."
+        )
+    if not CODE.fullmatch(code):
+        raise ConfigError(f"{option} takes the ISO 639 code of a language, such as en or pt-BR; got {code!r}.")
+    return code
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
