@@ -44,6 +44,25 @@ def test_nothing_under_api_is_answered_without_a_key(models, keys):
             assert client.get(path).status_code == 200
 
 
+def test_every_path_that_works_for_clients_needs_a_key_wherever_it_is_sent(models, keys):
+    """Also those that are not described; their keys may be in the body, so each has to call `Access.admit` itself."""
+    app = make_app(models, keys=ApiKeys(keys))
+    posts = [path for path, methods in every_route(app.router) if "POST" in methods]
+    assert "/api/translate" in posts
+    with TestClient(app) as client:
+        for path in posts:
+            assert client.post(path).status_code in (401, 403), path
+
+
+def every_route(router):
+    for route in router.routes:
+        inner = getattr(route, "original_router", None) or getattr(route, "router", None)
+        if inner is not None:
+            yield from every_route(inner)
+        elif hasattr(route, "path"):
+            yield route.path, getattr(route, "methods", None) or set()
+
+
 def test_a_key_may_have_a_rate_of_its_own(models, keys):
     with TestClient(make_app(models, Limits(rate=3), keys=ApiKeys(keys))) as client:
         for key, rate in ((FIRST, 3), (SECOND, 2)):
