@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from regard.errors import ConfigError
 from regard.serve.api_keys import ApiKeys
@@ -162,3 +163,12 @@ def test_pages_of_other_origins_are_allowed_only_by_name(models):
         assert client.get("/api/models", headers=origin).headers["access-control-allow-origin"] == origin["Origin"]
         other = client.get("/api/models", headers={"Origin": "https://example.com"})
         assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(("proxies", "statuses"), [((), [200, 429]), (("127.0.0.1",), [200, 200])])
+def test_only_a_trusted_proxy_says_whose_request_it_is(models, proxies, statuses):
+    app = make_app(models, Limits(rate=1))
+    wrapped = ProxyHeadersMiddleware(app, trusted_hosts=list(proxies)) if proxies else app
+    with TestClient(wrapped, client=("127.0.0.1", 1)) as client:
+        found = [client.get("/api/models", headers={"X-Forwarded-For": f"10.0.0.{n}"}).status_code for n in (1, 2)]
+    assert found == statuses
