@@ -20,14 +20,17 @@ that very sentence counts as swapped: runs say how many requests were lost or sw
 import argparse
 import asyncio
 import importlib
+import json
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -160,10 +163,13 @@ def libretranslate(package: Path, cache: Path) -> Iterator[tuple[Server, Service
     data = home / ".local/share/argos-translate"
     data.mkdir(parents=True, exist_ok=True)
     (data / "index.json").write_text("[]")  # what can be downloaded: nothing
-    code = f"from argostranslate import package as p; m = p.Package; p.install_from_path({str(package)!r})"
-    environ = {**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home / ".local/share")}
+    code = f"from argostranslate import package as p; p.install_from_path({str(package.resolve())!r})"
+    apart = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "PYTHONPATH")
+    environ = {name: value for name, value in os.environ.items() if name not in apart} | {"HOME": str(home)}
     subprocess.run([str(programs / "python"), "-W", "ignore", "-c", code], env=environ, check=True)
-    metadata = peer.metadata_of(package) if hasattr(peer, "metadata_of") else {"from_code": "en", "to_code": "fr"}
+    with zipfile.ZipFile(package) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("metadata.json"))
+        metadata = json.loads(archive.read(name))
     source, target = metadata["from_code"], metadata["to_code"]
     port = _free_port()
     command = [str(programs / "libretranslate"), "--host", "127.0.0.1", "--port", str(port)]
@@ -177,8 +183,6 @@ def libretranslate(package: Path, cache: Path) -> Iterator[tuple[Server, Service
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from regard.errors import ConfigError
 from regard.serve.api_keys import ApiKeys
@@ -42,6 +43,25 @@ def test_nothing_under_api_is_answered_without_a_key(models, keys):
             assert "security" in paths[path][method]
         for path in OPEN:
             assert client.get(path).status_code == 200
+
+
+def test_every_path_that_works_for_clients_needs_a_key_wherever_it_is_sent(models, keys):
+    """Also those that are not described; their keys may be in the body, so each has to call `Access.admit` itself."""
+    app = make_app(models, keys=ApiKeys(keys))
+    posts = [path for path, methods in every_route(app.router) if "POST" in methods]
+    assert "/api/translate" in posts
+    with TestClient(app) as client:
+        for path in posts:
+            assert client.post(path).status_code in (401, 403), path
+
+
+def every_route(router):
+    for route in router.routes:
+        inner = getattr(route, "original_router", None) or getattr(route, "router", None)
+        if inner is not None:
+            yield from every_route(inner)
+        elif hasattr(route, "path"):
+            yield route.path, getattr(route, "methods", None) or set()
 
 
 def test_a_key_may_have_a_rate_of_its_own(models, keys):
@@ -143,3 +163,12 @@ def test_pages_of_other_origins_are_allowed_only_by_name(models):
         assert client.get("/api/models", headers=origin).headers["access-control-allow-origin"] == origin["Origin"]
         other = client.get("/api/models", headers={"Origin": "https://example.com"})
         assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(("proxies", "statuses"), [((), [200, 429]), (("127.0.0.1",), [200, 200])])
+def test_only_a_trusted_proxy_says_whose_request_it_is(models, proxies, statuses):
+    app = make_app(models, Limits(rate=1))
+    wrapped = ProxyHeadersMiddleware(app, trusted_hosts=list(proxies)) if proxies else app
+    with TestClient(wrapped, client=("127.0.0.1", 1)) as client:
+        found = [client.get("/api/models", headers={"X-Forwarded-For": f"10.0.0.{n}"}).status_code for n in (1, 2)]
+    assert found == statuses
