@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    began, found, wrong = time.time(), Counter[str](), []
+    began, found = time.time(), Counter[str]()
+    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         sound, survive = prepared(Path(place))
         end = given.first + given.count

@@ -84,7 +84,7 @@ class Measurements:
     @property
     def attends(self) -> bool:
         """Whether the model has attention to the source."""
-        return self.forced[0].weights.shape[0] > 0
+        return bool(self.forced[0].weights.shape[0])
 
     def heads(self) -> Iterator[tuple[int, int]]:
         """Yield each (layer, head) of the attention to the source."""

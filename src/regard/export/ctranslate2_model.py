@@ -19,11 +19,11 @@ from regard.errors import ConfigError, ModelError, did_you_mean
 from regard.export.ctranslate2_limits import check_representable
 from regard.export.ctranslate2_weights import transformer_spec
 from regard.export.export_model import check_target
-from regard.export.manifest import FORMAT, MANIFEST
 from regard.export.metadata import tokenized
 from regard.export.verification import MOST
 from regard.models.model_folder import open_folder
 from regard.models.seq2seq import Seq2Seq
+from regard.runtime.graphs import FORMAT, MANIFEST
 
 QUANTIZATIONS = (
     "float32",

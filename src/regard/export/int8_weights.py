@@ -5,6 +5,8 @@ loads the graph, so that results differ by the rounding of the weights alone. Ro
 (dynamic quantisation) would make a result depend on the other sentences of its batch, which share a scale.
 """
 
+from typing import Any
+
 import numpy as np
 import onnx_ir
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ def store_in_int8(graph: onnx_ir.Graph) -> None:
         if weight is None or weight.dtype != np.float32 or not _is_large(weight):
             continue
         integers, scales = rounded(weight)
-        parts = {"int8": integers, "scales": scales, "shape": np.array(weight.shape, np.int64)}
+        parts: dict[str, NDArray[Any]] = {"int8": integers, "scales": scales, "shape": np.array(weight.shape, np.int64)}
         given = {part: _stored(graph, f"{name}.{part}", array) for part, array in parts.items()}
         whole = onnx_ir.node("Cast", [given["int8"]], {"to": onnx_ir.DataType.FLOAT})
         scaled = onnx_ir.node("Mul", [whole.outputs[0], given["scales"]])

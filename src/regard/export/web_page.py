@@ -17,8 +17,8 @@ from regard.data.tokenizers.characters_and_words import Plain
 from regard.data.tokenizers.subwords import Subwords
 from regard.errors import ConfigError, ModelError
 from regard.export.export_model import check_target, export_model
-from regard.export.manifest import MANIFEST
 from regard.models.model_folder import open_folder
+from regard.runtime.graphs import MANIFEST
 from regard.task import task_of
 
 VERSION = "1.30.0"

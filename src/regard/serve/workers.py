@@ -19,9 +19,10 @@ from prometheus_client import multiprocess
 
 from regard.errors import ConfigError, RegardError
 from regard.serve.json_log import set_up_logs
-from regard.serve.metrics import SHARED
+from regard.serve.metrics import SHARED as SHARED_METRICS
 from regard.serve.serve_config import ServeConfig
 from regard.serve.server import PATIENCE, address_line, model_lines, open_socket, serve
+from regard.serve.translated_files import SHARED as SHARED_FILES
 from regard.worker_environment import cores
 
 logger = logging.getLogger("regard")
@@ -156,12 +157,14 @@ class Supervisor:
 def run_workers(config: ServeConfig) -> None:
     """Serve with several workers until SIGINT or SIGTERM."""
     set_up_logs(config.log)
-    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="regard-metrics-")
+    shared = {SHARED_METRICS: "regard-metrics-", SHARED_FILES: "regard-files-"}
+    os.environ |= {name: tempfile.mkdtemp(prefix=prefix) for name, prefix in shared.items()}
     try:
         with open_socket(config.host, config.port) as own:
             Supervisor(config, own).run()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for name in shared:
+            shutil.rmtree(os.environ.pop(name), ignore_errors=True)
 
 
 def _work(config: ServeConfig, own: socket.socket, slot: int, news: Connection) -> None:
