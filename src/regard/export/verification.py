@@ -33,7 +33,7 @@ STEPS = 5
 
 @torch.no_grad()
 def check_whole(module: Whole, source: Source, folder: Path, allowed: float | None = None) -> float:
-    """Return the largest difference in any output of a model; raise a ModelError if it is above `allowed` (by default `MOST`)."""
+    """Return the largest difference in any output; raise a ModelError if it is above `allowed` (by default `MOST`)."""
     graph, most = Graph(folder / "model.onnx"), 0.0
     for sizes in TRIALS:
         given = source.examples(sizes)
