@@ -528,7 +528,7 @@ def test_neither_compiled_nor_recorded_searches_nor_fused_kernels_are_used(monke
 
     monkeypatch.setattr(translator_module, "search_natively", refuse)
     monkeypatch.setattr(translator._graphs, "search", refuse)
-    for fast in ("_look_fused", "_look_in_step", "_glance", "_look_additively", "_look_in_blocks"):
+    for fast in ("_look_fused", "_look_in_step", "_inference_attention", "_look_additively", "_look_in_blocks"):
         monkeypatch.setattr(Attention, fast, refuse)
     edited = translator.edit(plain, step=0, weights={1: 1.0})
     assert edited.attention.weights[0, 0, 0, 1] == 1
