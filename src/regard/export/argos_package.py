@@ -103,9 +103,10 @@ def package_path(out: Path) -> Path:
 
 def languages_of(config: Config, source: str, target: str) -> Languages:
     """Return the languages that were given, or that the model's settings have; raise a ConfigError without them."""
+    own = config.data.from_language
     return Languages(
-        _code("--from-language", "en", source or getattr(config.data, "from_language", "")),
-        _code("--to-language", "fr", target or getattr(config.data, "to_language", "")),
+        _code("--from-language", "en", source or (own[0] if len(own) == 1 else "")),
+        _code("--to-language", "fr", target or config.data.to_language),
     )
 
 
