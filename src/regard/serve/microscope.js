@@ -22,7 +22,7 @@ const microscope = {
     const linked = this.pending || {edits: [], at: {}};
     this.pending = null;
     Object.assign(this, {about, actions: grouped(linked.edits), kept: [], undone: [], now: null, plain: told.translations[0]});
-    Object.assign(this.at, linked.at);
+    this.at = {step: 0, layer: -1, head: -1, ...linked.at};
     page.find(".microscope").hidden = !this.plain.tokens.length;
     if (linked.wrong) warn(new Error(linked.wrong));
     if (this.actions.length) this.refresh();
@@ -107,8 +107,10 @@ const microscope = {
       this.now = found;
       this.kept = [...this.actions];
       this.at.step = Math.min(this.at.step, found.tokens.length - 1);
-      look(found.view, this.at);
+      const reading = page.find(".view").contains(document.activeElement);
+      look(found.view);
       this.prepare();
+      if (reading) page.find(".view .words [aria-pressed=true]")?.focus({preventScroll: true});
       page.find(".choices").hidden = this.actions.length > 0;
       this.tell();
       this.remember();
@@ -124,8 +126,8 @@ const microscope = {
     }
   },
 
-  prepare() {  // lets the words and the matrix that the server drew be edited
-    for (const root of document.querySelectorAll(".view .stepper")) root.dataset.editable = "";
+  prepare() {  // lets the words and the matrix that the server drew be edited, and opens them where the last ones were
+    for (const root of document.querySelectorAll(".view .stepper")) Object.assign(root.dataset, {editable: "", ...this.at});
   },
 
   // ----------------------------------------------------------------------------------------------------------- showing
@@ -157,7 +159,7 @@ const microscope = {
     place.setAttribute("aria-busy", "true");
     try {
       const made = await this.panels[details.dataset.panel].draw({fresh, place});
-      if (made && this.about === about) place.replaceChildren(...made);
+      if (made && this.about === about) refill(place, made);
     } catch (error) {
       if (error.name !== "AbortError") place.replaceChildren(make("p", {class: "wrong", text: told(error)}));
     } finally {
@@ -235,9 +237,9 @@ const microscope = {
 // -------------------------------------------------------------------------------------------------------------- helpers
 
 let due = 0;
-function later(work) {  // once, when nobody steps on for a moment
+function later(work, wait = 120) {  // once, when nobody goes on for a moment
   clearTimeout(due);
-  due = setTimeout(work, 120);
+  due = setTimeout(work, wait);
 }
 
 function told(error) {
@@ -261,6 +263,18 @@ async function copy(text, said) {
     place.replaceChildren(area);
     area.select();
   }
+}
+
+// Replaces what a panel shows; what had the focus keeps it.
+function refill(place, made) {
+  const able = () => [...place.querySelectorAll("button, input, select, [tabindex]")], focused = able().indexOf(document.activeElement);
+  const same = (one, other) => ["aria-label", "class"].every((name) => one.getAttribute(name) === other.getAttribute(name)) && one.tagName === other.tagName;
+  const before = document.activeElement, scrolled = [...place.querySelectorAll(".scroll, .weights")].map((one) => [one.scrollLeft, one.scrollTop]);
+  place.replaceChildren(...made);
+  [...place.querySelectorAll(".scroll, .weights")].forEach((one, at) => { if (scrolled[at]) [one.scrollLeft, one.scrollTop] = scrolled[at]; });
+  if (focused < 0) return;
+  const now = able(), to = now[focused] && same(now[focused], before) ? now[focused] : now.find((one) => same(one, before));
+  (to || now[Math.min(focused, now.length - 1)])?.focus({preventScroll: true});
 }
 
 // An element: `text` and other properties, attributes with a dash, `share` for the length of a bar. Never markup.
@@ -294,7 +308,7 @@ function labelOf(token) {
   return token.length > 1 && token.startsWith("\u2581") ? token.slice(1) : token.replaceAll("\u2581", "␣") || "∅";
 }
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
-const minus = (value) => (value === null ? "−∞" : value.toFixed(2).replace("-", "−"));
+const minus = (value) => (value === null ? "−∞" : value.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−"));
 
 function grouped(edits) {  // a `keep` belongs to the edit after it
   const actions = [];

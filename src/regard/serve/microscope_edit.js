@@ -27,7 +27,7 @@ microscope.panels.edit = {
             its.textContent = Number(other.value).toFixed(2);
           });
         });
-        slider.addEventListener("change", () => microscope.move(place, Number(slider.value)));
+        slider.addEventListener("change", () => later(() => microscope.move(place, Number(slider.value)), 250));  // arrow keys: many
         sliders.push([slider, shown]);
         const hide = make("button", {type: "button", text: "Hide", "aria-label": `Hide ${name} from the decoder`,
           onclick: () => microscope.act({kind: "drop", position: place})});

@@ -17,15 +17,15 @@ microscope.panels.heads = {
     const trace = traces[this.side], [layers, heads] = trace.shape;
     this.layer = Math.min(this.layer, layers - 1);
     this.head = Math.min(this.head, heads - 1);
-    const again = (focus) => this.draw({place}).then((made) => { place.replaceChildren(...made); place.querySelector(focus)?.focus(); }).catch(warn);
+    const again = () => this.draw({place}).then((made) => refill(place, made)).catch(warn);
     const words = {source: "Output to source", encoder: "Source to itself (encoder)", decoder: "Output to itself (decoder)"};
-    const side = this.menu("Attention", able.map((one) => [one, words[one]]), this.side, (value) => { this.side = value; again(".sides"); }, "sides");
+    const side = this.menu("Attention", able.map((one) => [one, words[one]]), this.side, (value) => { this.side = value; again(); }, "sides");
     const kinds = [["mean", "mean of all heads"], ...(layers > 1 && this.side !== "source" ? [["rollout", "rollout over the layers"]] : []),
       ["head", `layer ${this.layer}, head ${this.head}`]];
     if (!kinds.some(([name]) => name === this.kind)) this.kind = "mean";
-    const kind = this.menu("Shown", kinds, this.kind, (value) => { this.kind = value; again(".kinds"); }, "kinds");
+    const kind = this.menu("Shown", kinds, this.kind, (value) => { this.kind = value; again(); }, "kinds");
     const whole = make("input", {type: "checkbox", checked: this.whole});
-    whole.addEventListener("change", () => { this.whole = whole.checked; again("input"); });
+    whole.addEventListener("change", () => { this.whole = whole.checked; again(); });
     let rows = this.kind === "mean" ? meanOf(trace.weights) : this.kind === "rollout" ? rollout(trace.weights) : trace.weights[this.layer][this.head];
     let down = trace.target.map(labelOf), across = trace.source.map(labelOf), chosen = this.side === "encoder" ? -1 : microscope.at.step;
     const splits = new Set(trace.source_words).size < trace.source.length || new Set(trace.target_words).size < trace.target.length;
@@ -53,7 +53,7 @@ microscope.panels.heads = {
       const button = make("button", {type: "button", class: `at${layer}-${head}`, "aria-pressed": String(on), onclick: () => {
         Object.assign(this, {kind: "head", layer, head});
         if (this.side === "source") this.tellMatrix(layer, head);
-        again(`.at${layer}-${head}`);
+        again();
       }}, heat(rows, peak(rows), ""), make("span", {text: `layer ${layer}, head ${head}`}));
       button.querySelector("canvas").setAttribute("aria-hidden", "true");
       grid.append(button);
@@ -98,8 +98,9 @@ function merged(rows, trace, chosen) {  // tokens of a word together: columns ar
 }
 
 function flow(rows, down, across, chosen) {  // lines from each attending word, on the left, to where it looks
-  const high = 24, width = 560, left = 170, right = width - 170, height = Math.max(down.length, across.length) * high + 8;
-  const picture = drawn("svg", {viewBox: `0 0 ${width} ${height}`, class: "flow", role: "img",
+  const room = (labels) => 22 + 9 * Math.min(Math.max(...labels.map((label) => [...label].length), 1), 18);
+  const high = 24, left = room(down), right = left + 190, width = right + room(across), height = Math.max(down.length, across.length) * high + 8;
+  const picture = drawn("svg", {width, viewBox: `0 0 ${width} ${height}`, class: "flow", role: "img",
     "aria-label": `Attention of ${down.length} words on the left to ${across.length} on the right`});
   const lines = drawn("g"), y = (place) => 4 + (place + 0.5) * high, groups = [];
   const few = rows.length * (across.length || 1) > 4000 ? 0.1 : 0.02;

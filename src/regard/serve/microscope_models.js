@@ -11,7 +11,7 @@ microscope.panels.models = {
     select.value = this.other;
     select.addEventListener("change", () => {
       this.other = select.value;
-      this.draw({place}).then((made) => { place.replaceChildren(...made); place.querySelector("select").focus(); }).catch(warn);
+      this.draw({place}).then((made) => refill(place, made)).catch(warn);
     });
     const {text, to} = microscope.about, tags = others.find((one) => one.name === this.other).tags;
     const both = await Promise.all([microscope.know(),
@@ -27,8 +27,7 @@ microscope.panels.models = {
       return make("p", {dir: "auto", class: "diff"}, ...words.flatMap((word, at) => [make(kept.has(at) ? "span" : side ? "ins" : "mark", {text: word}), " "]));
     }
     function mini(one) {
-      const rows = meanOf(one.attention.weights);
-      return heat(rows, peak(rows), `Attention of ${one.model}: ${rows.length} output by ${rows[0].length} source tokens`);
+      return flow(meanOf(one.attention.weights), one.labels.target, one.labels.source, -1);
     }
   },
 };

@@ -15,6 +15,9 @@ microscope.panels.steps = {
         parts.push(make("p", {class: "quietly", text: `Layer ${at}, head ${which}.${note}`}));
       }
       parts.push(numbers(found, one, which));
+      if (microscope.edits.some((one) => ["weights", "row", "ablate"].includes(one.kind))) {
+        parts.push(make("p", {class: "quietly", text: "The weights are those after your edits, so they need not be the softmax of the scores."}));
+      }
     } else parts.push(make("p", {text: "This model has no attention to the source, so there is only the last step."}));
     parts.push(make("p", {class: "side", text: "5 · Output: the most probable words"}), make("div", {class: "scroll"},
       make("table", {class: "numbers"}, make("tbody", {}, ...found.candidates.map(([token, probability], place) => make("tr",
@@ -32,7 +35,7 @@ microscope.panels.steps = {
         make("th", {scope: "row", text: found.labels.source[place], dir: "auto"}),
         barCell(minus(score), spread(score), "faint"),
         barCell(masked[place] === null ? "hidden" : minus(masked[place]), masked[place] === null ? 0 : spread(score), "faint"),
-        barCell(number(weights[place] || 0), weights[place]), barCell(number(parts[place] || 0), (parts[place] || 0) / most)));
+        barCell((weights[place] || 0).toFixed(3), weights[place]), barCell((parts[place] || 0).toFixed(3), (parts[place] || 0) / most)));
       return make("div", {class: "scroll", tabIndex: 0, role: "region", "aria-label": "The first four steps"}, make("table", {class: "numbers"},
         make("thead", {}, make("tr", {}, ...heading.map((text) => make("th", {scope: "col", text})))), make("tbody", {}, ...rows)));
     }

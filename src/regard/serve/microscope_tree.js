@@ -11,11 +11,11 @@ microscope.panels.tree = {
     }
     const beam = make("select", {}, ...[1, 2, 3, 4, 5, 8].map((size) => new Option(size, size)));
     beam.value = this.beam;
-    const again = (focus) => this.draw({place}).then((made) => { place.replaceChildren(...made); place.querySelector(focus).focus(); })
+    const again = () => this.draw({place}).then((made) => refill(place, made))
       .catch(warn);
-    beam.addEventListener("change", () => { this.beam = Number(beam.value); again("select"); });
+    beam.addEventListener("change", () => { this.beam = Number(beam.value); again(); });
     const pruned = make("input", {type: "checkbox", checked: this.pruned});
-    pruned.addEventListener("change", () => { this.pruned = pruned.checked; again("input"); });
+    pruned.addEventListener("change", () => { this.pruned = pruned.checked; again(); });
     const count = (status) => this.found.nodes.filter((node) => node.number && node.status === status).length;
     return [
       make("div", {class: "line"}, make("label", {}, "Beam ", beam), make("label", {}, pruned, " pruned ones, too"),
@@ -31,18 +31,14 @@ microscope.panels.tree = {
     for (const node of shown) if (under.has(node.parent)) under.get(node.parent).push(node);
     const ends = new Set(found.finished.length ? [found.finished[0]] : []);
     for (let at = found.finished[0]; at > 0; at = found.nodes[at].parent) ends.add(at);  // the best one's way
-    const rows = new Map();
-    let next = 0;
+    const rows = new Map([[0, 0]]), columns = [[shown[0]]];
     const order = (node) => (ends.has(node.number) ? 0 : node.status === "pruned" ? 2 : 1);
-    const todo = [[shown[0], false]];
-    while (todo.length) {  // a leaf has a row of its own, a parent that of its first child
-      const [node, done] = todo.pop(), inner = under.get(node.number).sort((a, b) => order(a) - order(b) || b.score - a.score);
-      if (done || !inner.length) { rows.set(node.number, done ? rows.get(inner[0].number) : next++); continue; }
-      todo.push([node, true], ...inner.map((one) => [one, false]).reverse());
+    while (columns.at(-1).length) {  // a column for each step: in the order of the parents, what is kept before what is not
+      columns.push(columns.at(-1).flatMap((node) => under.get(node.number).sort((a, b) => order(a) - order(b) || b.score - a.score)));
+      columns.at(-1).forEach((node, row) => rows.set(node.number, row));
     }
     const x = (node) => 8 + (node.step + 1) * wide, y = (node) => 14 + rows.get(node.number) * high;
-    const columns = Math.max(...shown.map((node) => node.step + 2));
-    const width = 8 + columns * wide, height = next * high + 14;
+    const width = 8 + (columns.length - 1) * wide, height = Math.max(...columns.map((column) => column.length)) * high + 8;
     const picture = drawn("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "tree", role: "group", "aria-label": "Search tree"});
     for (const node of shown.slice(1)) {
       const parent = found.nodes[node.parent], x1 = x(parent) + wide - 24, x2 = x(node) - 4, bend = (x1 + x2) / 2;
@@ -58,7 +54,7 @@ microscope.panels.tree = {
       const group = drawn("g", {class: `node ${node.status}${ends.has(node.number) ? " best" : ""}`, "aria-label": name,
         role: root ? "img" : "button", tabindex: root ? -1 : node.number === shown[1]?.number ? 0 : -1, onclick: () => take(node), onkeydown: (event) => move(event, node)},
         drawn("rect", {x: x(node) - 4, y: y(node) - 13, width: wide - 20, height: 28, rx: 6}), drawn("title", {text: name}),
-        drawn("text", {class: "word", x: x(node) + 3, y: y(node) - 1, text: root ? "start" : short}));
+        drawn("text", {class: "word", x: x(node) + 3, y: y(node) - (root ? -5 : 1), text: root ? "start" : short}));
       if (!root) group.append(drawn("text", {class: "score", x: x(node) + 3, y: y(node) + 11, text: `${minus(node.log_prob)} · ${minus(node.score)}`}));
       return group;
     });

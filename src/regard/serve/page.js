@@ -124,12 +124,11 @@ function clear(wrong) {
   microscope.close();
 }
 
-function look(view, at = {}) {
+function look(view) {
   const made = document.createElement("template");
   // Written by the server, with all texts escaped. The page's policy allows styles to scripts alone, not to markup.
   made.innerHTML = (view || "").replace(/(<[a-z][^<>]*) style="/g, '$1 data-style="');
   for (const each of made.content.querySelectorAll("[data-style]")) each.style.cssText = each.dataset.style;
-  for (const stepper of made.content.querySelectorAll(".stepper")) Object.assign(stepper.dataset, at);
   page.find(".view").replaceChildren(made.content);
   showAll(page.find(".view"));
 }

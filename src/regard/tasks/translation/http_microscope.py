@@ -39,6 +39,9 @@ MOST_OWN = 512
 MOST_PAIRS = 40_000
 """Source × target tokens for attribution, which runs the model once for each source and each target token."""
 
+CANDIDATES = 5
+"""Of each step of an edited translation."""
+
 Found = TypeVar("Found")
 
 
@@ -135,7 +138,7 @@ async def _alone(queue: BatchingQueue, served: Served, work: Callable[[], Found]
 
 def _edited(served: Served, wanted: WantedEdit, edits: Sequence[Any]) -> EditedTranslation:
     beam = beam_for(served, wanted.beam, 1)
-    candidates = min(MOST_CANDIDATES, served.reader.tokenizers.target.size)
+    candidates = min(CANDIDATES, served.reader.tokenizers.target.size)
     found: EditedTranslation = served.reader.edit(wanted.text, edits, beam=beam, candidates=candidates, to=wanted.to)
     return found
 
