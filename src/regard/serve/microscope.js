@@ -110,7 +110,7 @@ const microscope = {
       const reading = page.find(".view").contains(document.activeElement);
       look(found.view);
       this.prepare();
-      if (reading) page.find(".view .words [aria-pressed=true]")?.focus({preventScroll: true});
+      if (reading) document.querySelectorAll(".view .words button")[this.at.step]?.focus({preventScroll: true});
       page.find(".choices").hidden = this.actions.length > 0;
       this.tell();
       this.remember();

@@ -20,7 +20,10 @@ _POLICY = (
 _HEADERS = {"Cache-Control": "no-cache"}
 _PARTS = ("word_stepper", "overlay_page", "trace_page")
 """Styles and scripts that the page shares with the pages that `regard attend` writes."""
-_OWN = ("microscope", *(f"microscope_{part}" for part in ("edit", "steps", "tree", "heads", "right", "models", "files")))
+_OWN = (
+    "microscope",
+    *(f"microscope_{part}" for part in ("edit", "steps", "tree", "heads", "right", "models", "files")),
+)
 """The scripts of the microscope, which opens up a translation: one for each of its panels."""
 
 
