@@ -1,4 +1,4 @@
-"""`/api/translate/edit` and its neighbours: what is served is what the translator says, and nothing breaks the server."""
+"""`/api/translate/edit` and its neighbours: what is served is what the translator says, and nothing breaks it."""
 
 import json
 

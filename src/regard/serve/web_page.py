@@ -20,10 +20,8 @@ _POLICY = (
 _HEADERS = {"Cache-Control": "no-cache"}
 _PARTS = ("word_stepper", "overlay_page", "trace_page")
 """Styles and scripts that the page shares with the pages that `regard attend` writes."""
-_OWN = (
-    "microscope",
-    *(f"microscope_{part}" for part in ("edit", "steps", "tree", "heads", "right", "models", "files")),
-)
+_PANELS = ("edit", "steps", "tree", "heads", "right", "models", "files")
+_OWN = ("microscope", *(f"microscope_{panel}" for panel in _PANELS))
 """The scripts of the microscope, which opens up a translation: one for each of its panels."""
 
 

@@ -8,8 +8,8 @@ from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
 from regard.serve.request_limits import Limits, check_texts
 from regard.serve.served_models import Served, find
-from regard.tasks.translation.http_models import Translations, Wanted, translate
 from regard.tasks.translation.http_microscope import add_microscope
+from regard.tasks.translation.http_models import Translations, Wanted, translate
 from regard.tasks.translation.http_stream import add_stream
 
 
