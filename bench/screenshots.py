@@ -31,7 +31,7 @@ def open_page(
 ) -> Page:
     """Open the page at a text, with edits and some panels."""
     link = {"text": TEXT, "model": model, "step": step, **({"edits": json.dumps(edits)} if edits else {})}
-    page = browser.new_context(**{"viewport": WIDE, "device_scale_factor": 2, **options}).new_page()
+    page = browser.new_context(**{"viewport": WIDE, "device_scale_factor": 1.5, **options}).new_page()
     page.goto(f"{address}#{urlencode(link)}")
     page.wait_for_selector(".microscope:not([hidden])")
     if edits:
@@ -47,8 +47,9 @@ def open_page(
 
 def between(page: Page, first: str, last: str, path: Path) -> None:
     """Write the part of the page from one element to another."""
+    page.evaluate("scrollTo(0, 0)")
     boxes = [page.locator(name).first.bounding_box() for name in (first, last)]
-    top, bottom = boxes[0]["y"] - 14, boxes[1]["y"] + boxes[1]["height"] + 14
+    top, bottom = boxes[0]["y"] - 5, boxes[1]["y"] + boxes[1]["height"] + 5
     clip = {"x": 0, "y": top, "width": page.viewport_size["width"], "height": bottom - top}
     page.screenshot(path=path, clip=clip, full_page=True)
     print(path)

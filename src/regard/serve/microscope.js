@@ -25,6 +25,7 @@ const microscope = {
     this.at = {step: 0, layer: -1, head: -1, ...linked.at};
     page.find(".microscope").hidden = !this.plain.tokens.length;
     if (linked.wrong) warn(new Error(linked.wrong));
+    this.prepare();
     if (this.actions.length) this.refresh();
     else this.settle();
   },
