@@ -1,5 +1,6 @@
 """The page's microscope in a real browser: headless Chromium, driven by Playwright."""
 
+import itertools
 import json
 import re
 import shutil
@@ -287,6 +288,51 @@ def test_hostile_texts_are_shown_as_texts(open_page):
     edited(page)
     assert page.evaluate("document.querySelectorAll('.microscope img, .microscope script, .view img').length") == 0
     assert "<b>bold</b>" in page.locator("[data-panel=steps] table").first.inner_text()
+
+
+PARTS = ["<img src=x onerror=alert(1)>", "<script>", "</style>", '"', "'", "&amp;", "`${1}`", "\u202e", "\x00", "]]>"]
+
+
+def test_a_thousand_hostile_tokens_are_texts_wherever_they_are_drawn(open_page):
+    tokens = ["".join(parts) for parts in itertools.product(PARTS, repeat=3)]
+    page = translated(open_page())
+    drawn = page.evaluate(
+        """(tokens) => {
+            const weights = tokens.map(() => [1]), change = {kind: "replaced", old: tokens, new: []};
+            const old = tokens.map((token) => ({token, log_prob: -1, edited: -2, change: -1}));
+            const now = {
+              text: tokens[0], tokens, labels: {source: [tokens[0]], target: tokens}, attention: {weights: [[weights]]},
+              comparison: {changes: [change], old, new: []},
+            };
+            const picture = matrix(now, {layer: -1, head: -1}), lines = flow(weights, tokens, [tokens[0]], -1);
+            const place = make("div", {}, ...difference(now), lines, picture);
+            document.body.append(place);
+            const told = [...place.querySelectorAll("del bdi")].map((one) => one.textContent);
+            const written = new DOMParser().parseFromString(new XMLSerializer().serializeToString(picture), "image/svg+xml");
+            if (written.querySelector("parsererror")) told.push("not XML");
+            const tags = new Set([...place.querySelectorAll("*")].map((one) => one.localName));
+            place.remove();
+            return {told, tags: [...tags].sort()};
+        }""",
+        tokens,
+    )
+    assert drawn["told"] == tokens
+    assert drawn["tags"] == sorted(
+        ["b", "bdi", "del", "div", "g", "i", "p", "path", "rect", "span", "svg", "text", "title"]
+    )
+
+
+def test_right_to_left_words_are_laid_out_so(open_page):
+    page = translated(open_page())
+    tree = panel(page, "tree")
+    tree.locator("select").select_option("8")
+    until(page, "[...document.querySelectorAll('.tree .word')].some((one) => one.textContent === 'أحمر')")
+    tree.locator(".node", has_text="أحمر").first.click()
+    edited(page)
+    words = page.locator(".changed bdi")
+    found = [place for place in range(words.count()) if words.nth(place).inner_text() == "أحمر"]
+    assert found
+    assert words.nth(found[0]).evaluate("one => getComputedStyle(one).direction") == "rtl"
 
 
 @pytest.mark.parametrize("edits", ["{", "[3]", "3"])

@@ -1,9 +1,9 @@
 // The microscope: a translation opened up. It holds the text, the model and the list of edits, which are all that a link
 // needs; everything else is asked for again. Each panel asks the server when it is opened, and again after an edit.
 const microscope = {
-  panels: {},  // name: {draw(place, {fresh}), follows}: `follows` says whether it shows the chosen word
+  panels: {},  // name: {draw({place}), follows}: `draw` returns what its place shows, `follows` says whether it shows the chosen word
   about: null, actions: [], undone: [], now: null, at: {step: 0, layer: -1, head: -1}, pending: null, asking: null, hash: "",
-  beam: null,
+  beam: null, turns: new Map(),
 
   get edits() { return this.actions.flat(); },
   get request() {
@@ -147,7 +147,6 @@ const microscope = {
 
   redraw(fresh) {  // the open panels: after an edit all, after a step those that show the chosen word
     for (const details of document.querySelectorAll(".microscope details")) {
-      if (fresh) details.dataset.stale = "";
       if (details.open && (fresh || this.panels[details.dataset.panel].follows)) this.draw(details);
     }
   },
@@ -155,16 +154,17 @@ const microscope = {
   async draw(details) {
     const place = details.querySelector(".panel"), about = this.about;
     if (!about) return;
-    const fresh = "stale" in details.dataset;
-    delete details.dataset.stale;
+    const turn = {};
+    this.turns.set(details, turn);  // an answer that comes after that of a later step is not shown
+    const late = () => this.about !== about || this.turns.get(details) !== turn;
     place.setAttribute("aria-busy", "true");
     try {
-      const made = await this.panels[details.dataset.panel].draw({fresh, place});
-      if (made && this.about === about) refill(place, made);
+      const made = await this.panels[details.dataset.panel].draw({place});
+      if (!late()) refill(place, made);
     } catch (error) {
-      if (error.name !== "AbortError") place.replaceChildren(make("p", {class: "wrong", text: told(error)}));
+      if (error.name !== "AbortError" && !late()) place.replaceChildren(make("p", {class: "wrong", text: told(error)}));
     } finally {
-      place.setAttribute("aria-busy", "false");
+      if (this.turns.get(details) === turn) place.setAttribute("aria-busy", "false");
     }
   },
 

@@ -34,7 +34,8 @@ microscope.panels.heads = {
     if (layers * heads > 1) parts.push(this.small(trace, again));
     if (this.kind === "rollout") parts.push(make("p", {class: "quietly", text:
       "Rollout: the mean of each layer’s heads, half of it the word itself (the residual), multiplied through the layers."}));
-    parts.push(flow(rows, down, across, chosen));
+    const linked = this.side !== "encoder" && !this.whole;
+    parts.push(flow(rows, down, across, chosen, linked ? (word) => document.querySelectorAll(".view .words button")[word]?.click() : null));
     return parts;
   },
 
@@ -97,7 +98,7 @@ function merged(rows, trace, chosen) {  // tokens of a word together: columns ar
   };
 }
 
-function flow(rows, down, across, chosen) {  // lines from each attending word, on the left, to where it looks
+function flow(rows, down, across, chosen, pick) {  // lines from each attending word, on the left, to where it looks
   const room = (labels) => 22 + 9 * Math.min(Math.max(...labels.map((label) => [...label].length), 1), 18);
   const high = 24, left = room(down), right = left + 190, width = right + room(across), height = Math.max(down.length, across.length) * high + 8;
   const picture = drawn("svg", {width, viewBox: `0 0 ${width} ${height}`, class: "flow", role: "img",
@@ -125,6 +126,7 @@ function flow(rows, down, across, chosen) {  // lines from each attending word, 
   sides[0].forEach((text, t) => {
     text.addEventListener("pointerenter", () => choose(t));
     text.addEventListener("pointerleave", () => choose(chosen));
+    if (pick) { text.classList.add("able"); text.addEventListener("click", () => pick(t)); }  // the matrix above goes there, too
   });
   picture.append(lines, ...sides.flat());
   choose(chosen);
