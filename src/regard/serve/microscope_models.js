@@ -18,7 +18,7 @@ microscope.panels.models = {
       microscope.ask("edit", {text, model: this.other, ...(to && tags.includes(to) && {to}), edits: []})]);
     const words = both.map((one) => one.text.split(/\s+/).filter(Boolean)), kept = common(...words);
     return [make("div", {class: "line"}, make("label", {}, "Compare with ", select)),
-      make("div", {class: "two"}, ...both.map((one, side) => make("figure", {}, make("figcaption", {text: one.model}), said(words[side], kept[side], side),
+      make("div", {class: "two"}, ...both.map((one, side) => make("figure", {}, make("figcaption", {text: one.edits.length ? `${one.model}, with your edits` : one.model}), said(words[side], kept[side], side),
         ...(one.attention.weights.length ? [mini(one)] : [make("p", {class: "quietly", text: "no attention"})]),
         make("p", {class: "quietly", text: `score ${minus(one.score)} · ${one.tokens.length} tokens`})))),
       make("p", {class: "quietly", text: words[0].join(" ") === words[1].join(" ") ? "Both write the same." : "Words that only one of them writes are marked."})];
