@@ -14,7 +14,8 @@ import json
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from browser import chromium, served
@@ -23,7 +24,7 @@ from playwright.sync_api import Browser, Page
 WORDS = ["the", "red", "cat", "sees", "the", "old", "house", "and"]
 
 
-def traced(browser: Browser, page: Page, acts: list[Callable[[], object]]) -> list[float]:
+def traced(browser: Browser, page: Page, acts: Sequence[Callable[[], object]]) -> list[float]:
     """Return the CPU milliseconds of the page's main thread for each act."""
     spent = []
     for act in acts:
@@ -59,10 +60,11 @@ def main() -> None:
             "[...document.querySelector('.matrix canvas').attributes].map((one) => one.value).join(' × ')"
         )
         box = page.locator(".matrix canvas").bounding_box()
+        assert box is not None
         page.locator(".words button").first.click()
         stepping = [lambda: page.keyboard.press("ArrowRight") for _ in range(given.steps)]
         points = [(box["x"] + 30 + 7 * at % (box["width"] - 40), box["y"] + 30 + 3 * at) for at in range(given.steps)]
-        hovering = [lambda x=x, y=y: page.mouse.move(x, y) for x, y in points]
+        hovering = [partial(page.mouse.move, x, y) for x, y in points]
         print(f"{given.model}: a matrix of {size} tokens")
         print(f"{'':46}{'n':>5}{'median':>10}{'most':>10}")
         print(line("step: longest task, CPU ms", traced(browser, page, stepping)))

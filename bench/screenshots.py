@@ -10,13 +10,14 @@ picture of its heads.
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from browser import chromium, served
 from playwright.sync_api import Browser, Page
 
 TEXT = "the red cat sees the old house"
-WIDE, PHONE = {"width": 880, "height": 900}, {"width": 360, "height": 740}
+WIDE = {"width": 880, "height": 900}
 MOVED = [{"kind": "keep", "tokens": ["▁le"]}, {"kind": "weights", "step": 1, "weights": {"6": 0.9}}]
 
 
@@ -31,7 +32,8 @@ def open_page(
 ) -> Page:
     """Open the page at a text, with edits and some panels."""
     link = {"text": TEXT, "model": model, "step": step, **({"edits": json.dumps(edits)} if edits else {})}
-    page = browser.new_context(**{"viewport": WIDE, "device_scale_factor": 1.5, **options}).new_page()
+    wanted: dict[str, Any] = {"viewport": WIDE, "device_scale_factor": 1.5, **options}
+    page = browser.new_context(**wanted).new_page()
     page.goto(f"{address}#{urlencode(link)}")
     page.wait_for_selector(".microscope:not([hidden])")
     if edits:
@@ -48,10 +50,11 @@ def open_page(
 def between(page: Page, first: str, last: str, path: Path) -> None:
     """Write the part of the page from one element to another."""
     page.evaluate("scrollTo(0, 0)")
-    boxes = [page.locator(name).first.bounding_box() for name in (first, last)]
-    top, bottom = boxes[0]["y"] - 5, boxes[1]["y"] + boxes[1]["height"] + 5
-    clip = {"x": 0, "y": top, "width": page.viewport_size["width"], "height": bottom - top}
-    page.screenshot(path=path, clip=clip, full_page=True)
+    above, below = (page.locator(name).first.bounding_box() for name in (first, last))
+    assert above is not None
+    assert below is not None
+    top, bottom = above["y"] - 5, below["y"] + below["height"] + 5
+    page.screenshot(path=path, clip={"x": 0, "y": top, "width": WIDE["width"], "height": bottom - top}, full_page=True)
     print(path)
 
 

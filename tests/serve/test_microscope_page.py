@@ -128,7 +128,9 @@ def test_an_edit_changes_the_output_and_its_link_shows_the_same(open_page):
     page.locator(".view .read span").nth(2).click()  # and attention to the third source word
     edited(page, 2)
     assert re.search(r"0\.9", page.locator(".told").inner_text())
-    weights = edits_of(page)[-1]
+    keep, weights = edits_of(page)[-2:]
+    assert keep == {"kind": "keep", "tokens": changed[:1]}  # the words before the edited one stay
+    assert output(page)[0] == changed[0]
     assert (weights["kind"], weights["step"], weights["weights"]) == ("weights", 1, {"2": 0.9})
     final, told = output(page), page.locator(".changed").inner_text()
     for again in (open_page("#" + page.url.partition("#")[2]), page):

@@ -15,7 +15,7 @@ MOST_PLACES = 4_096
 Place = Annotated[int, Field(ge=0, lt=MOST_PLACES), WHOLE]
 Weight = Annotated[float, Field(ge=0, le=1)]
 Position = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,3})$")]
-_POSITIONS = {"propertyNames": {"pattern": r"^(0|[1-9][0-9]{0,3})$"}}
+_POSITIONS: dict[str, Any] = {"propertyNames": {"pattern": r"^(0|[1-9][0-9]{0,3})$"}}
 Token = Annotated[str, StringConstraints(max_length=200)]
 
 
