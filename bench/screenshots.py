@@ -9,6 +9,7 @@ picture of its heads.
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +28,7 @@ def open_page(
     model: str,
     step: int,
     panels: tuple[str, ...],
-    edits: list[object],
+    edits: Sequence[object],
     **options: object,
 ) -> Page:
     """Open the page at a text, with edits and some panels."""
