@@ -239,10 +239,21 @@ def test_heads_and_two_models(open_page):
     heads.locator("select.sides").select_option("encoder")
     heads.locator("select.kinds").select_option("rollout")
     assert heads.locator(".flow .from").count() == len(TEXT.split()) + 1
+    heads.locator("select.sides").select_option("decoder")
+    heads.locator("text.down").nth(1).click()
+    until(page, "document.querySelectorAll('.view .words button')[1].getAttribute('aria-pressed') === 'true'")
+    until(page, "document.querySelector('[data-panel=heads] .panel').getAttribute('aria-busy') === 'false'")
+    page.wait_for_timeout(200)
+    heads.locator("text.across").nth(0).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")  # the decoder's own attention, edited
+    edited(page)
+    weights = edits_of(page)[-1]
+    assert (weights["attention"], weights["step"], weights["weights"]) == ("own", 1, {"1": 0.9})
     right = panel(page, "right")
     assert right.locator(".findings li").count() >= 2
     both = panel(page, "models")
-    assert both.locator("figcaption").all_inner_texts() == ["two", "one"]
+    assert both.locator("figcaption").all_inner_texts() == ["two, with your edits", "one"]
     said = both.locator("p.diff").all_inner_texts()
     marked = both.locator("mark, ins").count()
     assert bool(marked) == (said[0] != said[1])

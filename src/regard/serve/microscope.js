@@ -56,7 +56,7 @@ const microscope = {
   act(edit) {  // an edit from the step on that it changes first: the words before it stay
     const tokens = (this.now || this.plain).tokens, action = [];
     const same = (one) => edit.kind === "weights" && one && one.kind === "weights"
-      && ["step", "layer", "head"].every((name) => one[name] === edit[name])
+      && ["step", "layer", "head", "attention"].every((name) => one[name] === edit[name])
       && Object.keys(one.weights).join() === Object.keys(edit.weights).join();
     if (same(this.edits.at(-1))) action.push(...this.actions.pop().slice(0, -1));  // the same weight, moved on
     else if (edit.step) {
@@ -321,8 +321,8 @@ function grouped(edits) {  // a `keep` belongs to the edit after it
 }
 
 function describe(edit, now) {
-  const source = (place) => quote(now && now.labels.source[place] !== undefined ? now.labels.source[place] : String(place));
-  const where = [...(edit.layer === undefined || edit.layer === null ? [] : [`layer ${edit.layer}`]),
+  const source = (place) => (edit.attention === "own" ? quote(place ? (now ? now.labels.target[place - 1] : String(place)) : "<s>") : "") || quote(now && now.labels.source[place] !== undefined ? now.labels.source[place] : String(place));
+  const where = [...(edit.attention === "own" ? ["the decoder’s own attention"] : []), ...(edit.layer === undefined || edit.layer === null ? [] : [`layer ${edit.layer}`]),
     ...(edit.head === undefined || edit.head === null ? [] : [`head ${edit.head}`])].join(", ");
   const step = edit.step === undefined || edit.step === null ? "all words" : `word ${edit.step + 1}`;
   const put = (weights) => Object.entries(weights).map(([place, weight]) => `${number(weight)} on ${source(Number(place))}`);

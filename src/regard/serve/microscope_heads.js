@@ -35,8 +35,18 @@ microscope.panels.heads = {
     if (this.kind === "rollout") parts.push(make("p", {class: "quietly", text:
       "Rollout: the mean of each layer’s heads, half of it the word itself (the residual), multiplied through the layers."}));
     const linked = this.side !== "encoder" && !this.whole;
-    parts.push(flow(rows, down, across, chosen, linked ? (word) => document.querySelectorAll(".view .words button")[word]?.click() : null));
+    if (linked && chosen >= 0) parts.push(make("p", {class: "quietly"}, "Click a word on the right, and ",
+      make("b", {text: down[chosen], dir: "auto"}), ` attends there${this.kind === "head" ? "" : ", in all layers and heads"}.`));
+    parts.push(flow(rows, down, across, chosen, linked ? (word) => document.querySelectorAll(".view .words button")[word]?.click() : null,
+      linked ? (place) => this.attend(place) : null));
     return parts;
+  },
+
+  attend(place) {  // edits what is shown: the attention to the source, or the decoder's to what it has written
+    const {step} = microscope.at, edit = {kind: "weights", step, weights: {[place]: 0.9}};
+    if (this.kind === "head") Object.assign(edit, {layer: this.layer, head: this.head});
+    if (this.side === "decoder") edit.attention = "own";
+    if (this.side !== "decoder" || place <= step) microscope.act(edit);
   },
 
   menu(name, options, value, chosen, kind) {
@@ -98,10 +108,10 @@ function merged(rows, trace, chosen) {  // tokens of a word together: columns ar
   };
 }
 
-function flow(rows, down, across, chosen, pick) {  // lines from each attending word, on the left, to where it looks
+function flow(rows, down, across, chosen, pick, attend) {  // lines from each attending word, on the left, to where it looks
   const room = (labels) => 22 + 9 * Math.min(Math.max(...labels.map((label) => [...label].length), 1), 18);
   const high = 24, left = room(down), right = left + 190, width = right + room(across), height = Math.max(down.length, across.length) * high + 8;
-  const picture = drawn("svg", {width, viewBox: `0 0 ${width} ${height}`, class: "flow", role: "img",
+  const picture = drawn("svg", {width, viewBox: `0 0 ${width} ${height}`, class: "flow", role: attend ? "group" : "img",
     "aria-label": `Attention of ${down.length} words on the left to ${across.length} on the right`});
   const lines = drawn("g"), y = (place) => 4 + (place + 0.5) * high, groups = [];
   const few = rows.length * (across.length || 1) > 4000 ? 0.1 : 0.02;
@@ -127,6 +137,15 @@ function flow(rows, down, across, chosen, pick) {  // lines from each attending 
     text.addEventListener("pointerenter", () => choose(t));
     text.addEventListener("pointerleave", () => choose(chosen));
     if (pick) { text.classList.add("able"); text.addEventListener("click", () => pick(t)); }  // the matrix above goes there, too
+  });
+  if (attend) sides[1].forEach((text, s) => {  // by keyboard, too: the arrow keys go from word to word, Enter attends
+    for (const [name, value] of Object.entries({role: "button", tabindex: s ? -1 : 0, class: "across able", "aria-label": `Attend to ${across[s]}`})) text.setAttribute(name, value);
+    text.addEventListener("click", () => attend(s));
+    text.addEventListener("keydown", (event) => {
+      const to = sides[1][s + ({ArrowDown: 1, ArrowUp: -1}[event.key] || 0)];
+      if (event.key === "Enter") attend(s);
+      if (to && to !== text) { event.preventDefault(); to.focus(); }
+    });
   });
   picture.append(lines, ...sides.flat());
   choose(chosen);
