@@ -26,7 +26,7 @@ microscope.panels.tree = {
   },
 
   picture(found) {
-    const wide = 108, high = 34, shown = found.nodes.filter((node) => this.pruned || node.status !== "pruned");
+    const wide = 116, high = 34, shown = found.nodes.filter((node) => this.pruned || node.status !== "pruned");
     const under = new Map(shown.map((node) => [node.number, []]));
     for (const node of shown) if (under.has(node.parent)) under.get(node.parent).push(node);
     const ends = new Set(found.finished.length ? [found.finished[0]] : []);
