@@ -44,7 +44,7 @@ from regard.distributed import World, current, joined
 from regard.models.build import build_model
 from regard.presets import preset
 from regard.training.cuda_graphs import Steps
-from regard.training.data_parallel import BUCKET, ParallelSteps, ReducedSteps
+from regard.training.data_parallel import BUCKET, AllReducedSteps, DDPSteps
 from regard.training.objective import SequenceObjective
 from regard.training.sharding import Sharded, ShardedSteps
 
@@ -109,11 +109,11 @@ def measure(name: str, repeats: int, device: torch.device) -> dict[str, Any]:
     again = model
     kinds: dict[str, Any] = {"alone" if world.size > 1 else "plain": plain}
     if world.joined:
-        kinds["after"] = ReducedSteps(plain, model, world)
+        kinds["after"] = AllReducedSteps(plain, model, world)
         few = part_of(batch, World(0, 8))
         again = copy.deepcopy(model)
         over = SequenceObjective(again, config.training)
-        kinds["DDP"] = ParallelSteps(again, over, contextlib.nullcontext, device, world, few)
+        kinds["DDP"] = DDPSteps(again, over, contextlib.nullcontext, device, world, few)
     if world.size > 1:
         kinds["reduction"] = Reduction(sum(parameter.numel() for parameter in learned), world)
     times: dict[str, list[float]] = {kind: [] for kind in kinds}

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from regard import step_loop
+from regard import batched_weight_gradients, devices
 from regard.attention import fused
 from regard.config_io import override
 from regard.layers import rnn_gates
@@ -126,17 +126,17 @@ def ours(case: Case, device: str, precision: str, states: int) -> Step:
 @contextlib.contextmanager
 def plainly() -> Iterator[None]:
     """Make regard use plain operations with autograd instead of its own kernels."""
-    modules = (step_loop, fused, rnn_gates)
-    usual, looping = step_loop.runs_kernels, step_loop.looping
+    modules = (batched_weight_gradients, fused, rnn_gates)
+    usual, looping = devices.runs_kernels, batched_weight_gradients.decoder_loop
     try:
         for module in modules:
             module.runs_kernels = lambda device: False  # type: ignore[attr-defined]
-        recurrent_decoder.looping = lambda steps, *memory: contextlib.nullcontext()  # type: ignore[assignment, attr-defined]
+        recurrent_decoder.decoder_loop = lambda steps, *memory: contextlib.nullcontext()  # type: ignore[assignment, attr-defined]
         yield
     finally:
         for module in modules:
             module.runs_kernels = usual  # type: ignore[attr-defined]
-        recurrent_decoder.looping = looping  # type: ignore[attr-defined]
+        recurrent_decoder.decoder_loop = looping  # type: ignore[attr-defined]
 
 
 def difference(case: Case, device: str, states: int) -> str:
@@ -288,13 +288,16 @@ def kernels(case: Case, given: argparse.Namespace) -> None:
 
 def loss(given: argparse.Namespace) -> None:
     """Time the loss of logits and its gradient, which overwrites the logits."""
-    from regard.training.fused_loss import Wanted, plain_rows
+    from regard.training.fused_loss import LossOptions, plain_rows
     from regard.training.loss_kernels import rows
 
     logits = torch.randn(16000, 10000, device=given.device)
     targets = torch.randint(10000, (16000,), device=given.device)
     lines = []
-    for name, wanted in {"cross-entropy, label smoothing": Wanted(0.1, 0.0), "with R-Drop": Wanted(0.1, 5.0)}.items():
+    for name, wanted in {
+        "cross-entropy, label smoothing": LossOptions(0.1, 0.0),
+        "with R-Drop": LossOptions(0.1, 5.0),
+    }.items():
         for how, work in {"torch's operations": plain_rows, "kernel": rows}.items():
             found = milliseconds(partial(work, logits, targets, wanted), given.device, given.repeats)
             lines.append([name, how, _spread(found)])

@@ -33,7 +33,7 @@ from regard.tasks.captioning.demo import SHORT
 from regard.vision.blocks.base import blocks
 from regard.vision.captioner import Captioner
 from regard.vision.detection.detector import Detector
-from regard.vision.detection.queries import AnchorQueries, LitLook, Spotlight
+from regard.vision.detection.queries import AnchorQueries, GaussianAttention, Spotlight
 from regard.vision.detection.segmenter import Segmenter
 from regard.vision.encoder import ImageEncoder
 from regard.vision.explain import grad_cam, rollout
@@ -160,6 +160,6 @@ def mechanisms() -> Iterator[Mechanism]:
     yield Mechanism("vision", "top-down", (TopDown,), "--preset anderson2017", "anderson2017", draw_answer)
     words = partial(draw_answer, question=RELATION, layer=0)
     yield Mechanism("vision", "cross", (Cross,), "--preset asker", "asker", words)
-    found = (Detector, AnchorQueries, LitLook, Spotlight)
+    found = (Detector, AnchorQueries, GaussianAttention, Spotlight)
     yield Mechanism("vision", "object-queries", found, "--preset carion2020", "carion2020", draw_queries)
     yield Mechanism("vision", "masks", (Segmenter,), "model.detection.mask_channels = 16", "carion2020", draw_pixels)

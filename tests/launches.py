@@ -17,7 +17,7 @@ class Kernels(TorchDispatchMode):
     def __init__(self, monkeypatch):
         super().__init__()
         self.found = Counter()
-        from regard import step_loop
+        from regard import batched_weight_gradients
         from regard.attention import fused
         from regard.attention.fused import additive_kernels as fused_kernels
         from regard.attention.fused import decoder_step_kernels, inference_kernels
@@ -28,7 +28,7 @@ class Kernels(TorchDispatchMode):
             for name, kernel in list(vars(module).items()):
                 if hasattr(kernel, "arg_names"):
                     monkeypatch.setattr(module, name, Launch(name, kernel.arg_names, self.found))
-        for module in (step_loop, fused, rnn_gates, static_search, top_k, state_reordering):
+        for module in (batched_weight_gradients, fused, rnn_gates, static_search, top_k, state_reordering):
             monkeypatch.setattr(module, "runs_kernels", lambda device: True)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):

@@ -170,7 +170,8 @@ def test_no_text_names_a_module_or_a_file_that_is_not_there():
 
 
 def test_a_dead_name_would_be_noticed():
-    gone = "`training/loss.py`, `training/lost.py`, regard.training.loss, regard.training.lost, regard.masks.unmask"
+    gone = "`training/plain_loss.py`, `training/lost.py`, regard.training.plain_loss, regard.training.lost, "
+    gone += "regard.masks.unmask"
     assert dead_names(gone, ROOT) == {"training/lost.py", "training.lost", "masks.unmask"}
 
 

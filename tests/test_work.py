@@ -33,14 +33,14 @@ from regard.config import DecodingConfig, TrainingConfig
 from regard.config_io import override
 from regard.data.batching import Batch
 from regard.data.special_tokens import BOS, EOS
-from regard.decoding.cuda_graphs import Graphs
+from regard.decoding.cuda_graph_search import SearchGraphs
 from regard.decoding.search import search
-from regard.decoding.search_methods import Request
-from regard.decoding.static_search import Shape
+from regard.decoding.search_methods import DecodingRequest
+from regard.decoding.static_search import BufferShape
 from regard.models.build import build_model
 from regard.models.protocol import leaves
 from regard.presets import preset
-from regard.training.fused_loss import Wanted, output_loss
+from regard.training.fused_loss import LossOptions, output_loss
 from regard.training.objective import SequenceObjective
 from regard.training.progress import Silent
 from regard.training.train_model import train
@@ -261,7 +261,7 @@ def test_logits_become_their_gradient_where_they_stand(smoothing):
     tokens = 3 * (CHUNK // 4 // WORDS)
     features, targets = torch.randn(tokens, 3, requires_grad=True), torch.randint(WORDS, (tokens,))
     with Work() as work:
-        output_loss(output, features, targets, Wanted(smoothing, 0.0)).total.backward()
+        output_loss(output, features, targets, LossOptions(smoothing, 0.0)).total.backward()
     assert work.bytes < 3.1 * CHUNK
     assert work.peak < 2.1 * CHUNK
 
@@ -274,18 +274,18 @@ def recorded_step(name, beam, monkeypatch):
     torch.manual_seed(1)
     model = build_model(chosen(name).model, 101, 101).eval()
     mask = lengths_to_mask(SOURCES)
-    request, options = Request(BOS, EOS, look=False), DecodingConfig(beam=beam)
+    request, options = DecodingRequest(BOS, EOS, look=False), DecodingConfig(beam=beam)
     with torch.inference_mode(), monkeypatch.context() as patch:
         encoded = model.encode(torch.full(mask.shape, 5), mask)
-        frame = Graphs().frame(model.decoder, encoded, options, request, Shape(16, 16, 32))
-        frame.begin(encoded, [20] * BATCH)
+        buffers = SearchGraphs().buffers(model.decoder, encoded, options, request, BufferShape(16, 16, 32))
+        buffers.begin(encoded, [20] * BATCH)
         with Kernels(patch) as work:
-            model.decoder.step(frame.board.token.flatten(), frame.state, False)
+            model.decoder.step(buffers.beams.token.flatten(), buffers.state, False)
             own = work.found.copy()
-            frame.begin(encoded, [20] * BATCH)
+            buffers.begin(encoded, [20] * BATCH)
             work.found.clear()
-            frame.advance()
-    return work.found, own, list(leaves(frame.state))
+            buffers.advance()
+    return work.found, own, list(leaves(buffers.state))
 
 
 needs_triton = pytest.mark.skipif(

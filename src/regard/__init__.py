@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regard.tasks.captioning.predictor import CaptionPredictor
     from regard.tasks.detection.predictor import DetectionPredictor
     from regard.tasks.image_classification.predictor import ImageClassPredictor
-    from regard.tasks.text_classification.text_labeller import TextLabeller
+    from regard.tasks.text_classification.predictor import TextLabeller
     from regard.tasks.visual_questions.predictor import AnswerPredictor
     from regard.training.train_model import Result as TrainingResult
     from regard.viz.trace import AttentionTrace
@@ -78,7 +78,7 @@ _PLACES = {
     "Report": "regard.evaluation.report",
     "SetRow": "regard.decoding.edits",
     "SetWeights": "regard.decoding.edits",
-    "TextLabeller": "regard.tasks.text_classification.text_labeller",
+    "TextLabeller": "regard.tasks.text_classification.predictor",
     "TrainingResult": "regard.training.train_model:Result",
     "Translation": "regard.decoding.translation",
     "Translator": "regard.decoding.translator",

@@ -92,7 +92,7 @@ def train(
     from regard.distributed import joined
     from regard.models.model_folder import CONFIG
     from regard.training.launch import is_restart
-    from regard.training.planning import told
+    from regard.training.planning import plan_lines
     from regard.training.progress import Silent
     from regard.training.train_model import train as run
     from regard.training.training_request import Resolved, TrainingRequest, resolve
@@ -140,7 +140,7 @@ def train(
             tensorboard=tensorboard,
             reporter=Silent() if quiet else None,
             began=began,
-            plan=told(chosen.plan) if chosen.plan is not None else (),
+            plan=plan_lines(chosen.plan) if chosen.plan is not None else (),
         )
 
 

@@ -8,7 +8,7 @@ import torch
 from regard.shapes import Tensor
 
 
-class Waiting(ABC):
+class DeferredGradOp(ABC):
     """An operation whose operands are shared by all steps, and what it keeps for their gradients."""
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -47,7 +47,7 @@ class Shared:
     The operation must not refer to the ticket: that would be a reference cycle that nothing frees.
     """
 
-    def __init__(self, kind: type[Waiting], tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, kind: type[DeferredGradOp], tensors: tuple[Tensor, ...]) -> None:
         self._tensors = tensors
         self._waiting = kind(*(tensor.detach() for tensor in tensors))
         self._waiting.learned = any(tensor.requires_grad for tensor in tensors)
@@ -70,7 +70,7 @@ class _Ticket(torch.autograd.Function):
     """A node before all steps in the autograd graph, so that its backward runs after all of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, waiting: Waiting, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, waiting: DeferredGradOp, *tensors: Tensor) -> Tensor:
         ctx.waiting = waiting
         ctx.kinds = [tensor.dtype for tensor in tensors]
         ctx.set_materialize_grads(False)
@@ -86,7 +86,7 @@ class _Ticket(torch.autograd.Function):
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, waiting: Waiting, step: int, ticket: Tensor, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, waiting: DeferredGradOp, step: int, ticket: Tensor, *inputs: Tensor) -> Any:
         found, saved = waiting.run(*inputs)
         ctx.save_for_backward(*saved)
         ctx.waiting, ctx.step = waiting, step

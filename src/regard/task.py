@@ -26,7 +26,7 @@ from regard.models.build import SkipInitialisation
 from regard.models.model_folder import build_and_load, open_folder
 from regard.models.pointer_generator import check_copying
 from regard.shapes import Float, Tensor
-from regard.task_table import Entry, entry_of
+from regard.task_table import TaskEntry, entry_of
 
 Rows = NDArray[np.int64]
 Say = Callable[[str], None]
@@ -134,7 +134,7 @@ class EvaluationRequest:
 class Task(ABC):
     """Everything the package needs to know about one task: from settings and data to serving and export."""
 
-    entry: ClassVar[Entry]
+    entry: ClassVar[TaskEntry]
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Task(ABC):
 
     @abstractmethod
     def compare(self, folder: Path, job: Any, options: DecodingConfig) -> Any:
-        """Score a variant's model; returns a `regard.compare.scoring.Tested`."""
+        """Score a variant's model; returns a `regard.compare.scoring.TaskScores`."""
 
     # -- serving ------------------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Task(ABC):
         """Return what `regard export` turns into ONNX graphs (`regard.export.export_model.Exportable`)."""
 
 
-def open_task(entry: Entry) -> Task:
+def open_task(entry: TaskEntry) -> Task:
     """Import a task's object."""
     task: Task = entry.part("task").TASK
     return task
@@ -302,7 +302,7 @@ class Opened(NamedTuple):
     config: Config
 
 
-def open_model(folder: Path, device: str, entry: Entry) -> Opened:
+def open_model(folder: Path, device: str, entry: TaskEntry) -> Opened:
     """Load a model folder of a given task; the error for another task names the command to use."""
     config = open_folder(folder)
     own = entry_of(config.model)

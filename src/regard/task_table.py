@@ -15,7 +15,7 @@ from regard.errors import ConfigError, did_you_mean
 TEXT, NOTHING, IMAGE = "text", "nothing", "image"
 
 
-class Entry(NamedTuple):
+class TaskEntry(NamedTuple):
     """A task, described without importing its code."""
 
     name: str
@@ -35,13 +35,13 @@ class Entry(NamedTuple):
 
 
 TASKS = (
-    Entry("translation", TEXT, "write", "translate", "a translator, which reads texts"),
-    Entry("language_modelling", NOTHING, "write", "translate", "a language model, which reads no source"),
-    Entry("text_classification", TEXT, "classify", "classify", "a text classifier"),
-    Entry("captioning", IMAGE, "write", "caption", "a captioner, which describes pictures"),
-    Entry("image_classification", IMAGE, "classify", "classify", "an image classifier"),
-    Entry("visual_questions", IMAGE, "answer", "ask", "a model that answers questions"),
-    Entry("detection", IMAGE, "detect", "detect", "a detector, which finds objects"),
+    TaskEntry("translation", TEXT, "write", "translate", "a translator, which reads texts"),
+    TaskEntry("language_modelling", NOTHING, "write", "translate", "a language model, which reads no source"),
+    TaskEntry("text_classification", TEXT, "classify", "classify", "a text classifier"),
+    TaskEntry("captioning", IMAGE, "write", "caption", "a captioner, which describes pictures"),
+    TaskEntry("image_classification", IMAGE, "classify", "classify", "an image classifier"),
+    TaskEntry("visual_questions", IMAGE, "answer", "ask", "a model that answers questions"),
+    TaskEntry("detection", IMAGE, "detect", "detect", "a detector, which finds objects"),
 )
 MAKES = tuple(dict.fromkeys(entry.makes for entry in TASKS))
 BY_NAME = {entry.name: entry for entry in TASKS}
@@ -56,7 +56,7 @@ def reads(model: ModelConfig) -> str:
     return NOTHING if model.encoder.kind == "none" else TEXT
 
 
-def entry_of(model: ModelConfig) -> Entry:
+def entry_of(model: ModelConfig) -> TaskEntry:
     """Return the task of a model; raise a ConfigError if no task has its input and output."""
     if model.task not in MAKES:
         raise ConfigError(

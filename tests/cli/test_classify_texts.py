@@ -11,7 +11,7 @@ from regard.data.class_labels import Labels
 from regard.data.tokenizers import Tokenizers
 from regard.models.model_folder import open_folder
 from regard.presets.vision import visions
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 from regard.viz.trace import AttentionTrace
 
 GOOD, BAD, OTHER = ("great", "lovely", "superb"), ("dull", "awful", "weak"), ("film", "plot", "scene", "actor", "music")

@@ -13,7 +13,7 @@ from regard.compare import Variant, scoring, worker
 from regard.compare.comparison import default_baseline
 from regard.compare.report_tables import settings_table, why_failed
 from regard.compare.run_statistics import Row, Run
-from regard.compare.training_run import FAILED, FINISHED, Place
+from regard.compare.training_run import FAILED, FINISHED, RunFiles
 from regard.compare.variants import Terms
 from regard.config import EncoderConfig
 from regard.config_io import assign, override
@@ -146,7 +146,7 @@ def test_a_corpus_that_was_rewritten_is_not_mixed_with_what_it_was(make, tmp_pat
     variants = [Variant(name, assign(make.config, "data.train", (str(file),))) for name in ("one", "other")]
     out = tmp_path / "out"
     make.run(out, variants[0])  # it cannot be read, so nothing is learnt from it
-    assert Place(out, "one").read().state == "failed"
+    assert RunFiles(out, "one").read().state == "failed"
     file.write_text("a b c\tc b a\n" * 20)
     make.run(out, variants[0])
     file.write_text("a b c\tc b a\n" * 20)
@@ -184,7 +184,7 @@ def test_records_of_before_say_nothing_of_files_and_what_was_scored_of_weights(c
     variants = make.variant("look"), make.plain("blind")
     _, said = make.run(copy, *variants)
     assert said[0] == "2 of 2 runs are finished already."
-    assert Place(copy, "look").read().contents == {}
+    assert RunFiles(copy, "look").read().contents == {}
     shutil.copy(copy / "models/blind/model.safetensors", copy / "models/look/model.safetensors")
     with pytest.raises(TrainingError, match=r"look: its model\.safetensors is gone, damaged or of another training"):
         make.run(copy, *variants)
@@ -230,7 +230,7 @@ def test_models_of_several_languages_are_compared(make, tmp_path):
 
 
 def test_what_somebody_stopped_alone_is_said_to_be_stopped(copy, make, tmp_path):
-    place = Place(copy, "blind")
+    place = RunFiles(copy, "blind")
     record = place.read()
     row = Row("blind", (Run(place, replace(record, state="interrupted", result=None), [], None),))
     assert why_failed(row) == "was stopped: run the same command again to continue it"
@@ -265,8 +265,8 @@ def test_what_was_interrupted_goes_on_and_ends_the_same(made, make, tmp_path):
     variants = make.variant("look"), make.plain("blind")
     with pytest.raises(KeyboardInterrupt):
         make.run(tmp_path / "out", *variants, reporter=stop)
-    assert Place(tmp_path / "out", "look").read().state == FINISHED
-    assert Place(tmp_path / "out", "blind").read().state == "interrupted"
+    assert RunFiles(tmp_path / "out", "look").read().state == FINISHED
+    assert RunFiles(tmp_path / "out", "blind").read().state == "interrupted"
     assert stop.messages[-1] == "Stopped after step 4 and saved."  # there is no --resume here: the same command goes on
     on = make.listener()
     _, said = make.run(tmp_path / "out", *variants, reporter=on)
@@ -373,7 +373,7 @@ def test_a_language_model_has_a_loss_and_dashes(made, make, tmp_path, monkeypatc
     from regard.models.seq2seq import Seq2Seq
 
     monkeypatch.setattr(Seq2Seq, "reads", property(lambda self: False))
-    place = Place(shutil.copytree(made.folder, tmp_path / "copy"), "look")
+    place = RunFiles(shutil.copytree(made.folder, tmp_path / "copy"), "look")
     (place.model / "evaluation.json").unlink()
     evaluation = scoring.score(place.model, place.read().job)
     assert list(evaluation.scores) == ["perplexity"]

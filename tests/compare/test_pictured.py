@@ -9,7 +9,7 @@ import pytest
 from regard.compare import Terms, Variant
 from regard.compare.comparison import default_baseline
 from regard.compare.report_tables import main_table
-from regard.compare.variants import HeldOut, choose_pictures, find_test
+from regard.compare.variants import ComparisonTest, choose_pictures, find_test
 from regard.config_io import override
 from regard.data.pictures import open_pictures
 from regard.errors import ConfigError, DataError
@@ -145,10 +145,10 @@ def test_classifiers_are_measured_by_accuracy_and_without_a_test_of_words(make, 
 
 
 def test_what_is_scored_on_is_found_and_pictures_to_show_come_from_all_of_it(clothes):
-    assert find_test([captioner("soft", "scenes:9")], Terms()) == HeldOut(("scenes",), "test")
-    assert find_test([captioner("soft")], Terms()) == HeldOut(("seen.npz",), "valid")
+    assert find_test([captioner("soft", "scenes:9")], Terms()) == ComparisonTest(("scenes",), "test")
+    assert find_test([captioner("soft")], Terms()) == ComparisonTest(("seen.npz",), "valid")
     assert choose_pictures(seen()) == ("1", "3")
-    assert find_test([classifier("a", "resnet-small", clothes)], Terms()) == HeldOut((str(clothes),), "test")
+    assert find_test([classifier("a", "resnet-small", clothes)], Terms()) == ComparisonTest((str(clothes),), "test")
     numbers = [int(text) for text in choose_pictures(open_pictures(["scenes:test:40"], pixels=32))]
     assert len(numbers) == 4
     assert {number % 2 for number in numbers} == {0, 1}  # scenes like those of training, and new ones

@@ -4,14 +4,14 @@ import sys
 import pytest
 
 from regard.compare import process_pool
-from regard.compare.training_run import FAILED, INTERRUPTED, Place, Record, make_jobs
-from regard.compare.variants import HeldOut, Terms
+from regard.compare.training_run import FAILED, INTERRUPTED, RunFiles, RunRecord, make_jobs
+from regard.compare.variants import ComparisonTest, Terms
 from regard.errors import TrainingError
 
 
 @pytest.fixture
 def job(make):
-    (made,) = make_jobs([make.variant("look")], Terms(), HeldOut(("reverse:5",), "test"), ("a",))
+    (made,) = make_jobs([make.variant("look")], Terms(), ComparisonTest(("reverse:5",), "test"), ("a",))
     return made
 
 
@@ -26,8 +26,8 @@ def run(place, code, monkeypatch, jobs=2):
 
 
 def test_a_process_that_is_killed_is_a_failure(job, tmp_path, monkeypatch):
-    place = Place(tmp_path, "look")
-    place.write(Record(job))
+    place = RunFiles(tmp_path, "look")
+    place.write(RunRecord(job))
     code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
     said, (record,) = run(place, code, monkeypatch)
     assert said == ["[1/1] look", "look: last words"]
@@ -37,16 +37,16 @@ def test_a_process_that_is_killed_is_a_failure(job, tmp_path, monkeypatch):
 
 
 def test_a_process_that_ends_without_a_word_is_a_failure(job, tmp_path, monkeypatch):
-    place = Place(tmp_path, "look")
-    place.write(Record(job))
+    place = RunFiles(tmp_path, "look")
+    place.write(RunRecord(job))
     _, (record,) = run(place, "import sys; sys.exit(3)", monkeypatch, jobs=1)
     assert record.reason == "its process ended with 3"
 
 
 def test_who_is_asked_to_stop_asks_the_processes(job, tmp_path, monkeypatch):
     """The process waits for the signal, which reaches this one first: asked to stop, we ask it in turn."""
-    place = Place(tmp_path, "look")
-    place.write(Record(job))
+    place = RunFiles(tmp_path, "look")
+    place.write(RunRecord(job))
     code = (
         "import os, signal, sys\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))\n"
@@ -60,9 +60,9 @@ def test_who_is_asked_to_stop_asks_the_processes(job, tmp_path, monkeypatch):
 
 
 def test_a_record_comes_back_as_it_was(job, tmp_path):
-    place = Place(tmp_path, "look")
+    place = RunFiles(tmp_path, "look")
     assert place.read() is None
-    record = Record(job, FAILED, "why", 7, {"steps": 3, "best_score": None}, {"CPU": "one"}, 2)
+    record = RunRecord(job, FAILED, "why", 7, {"steps": 3, "best_score": None}, {"CPU": "one"}, 2)
     assert place.write(record) == place.read() == record
     place.file.write_text("{}")
     with pytest.raises(TrainingError) as caught:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from regard.compare import report_tables
-from regard.compare.report_document import Cell, Code, Column, Document, Picture, Sentence, Shown, Table, plain
+from regard.compare.report_document import Cell, Code, Column, Document, Picture, ReportSentence, Shown, Table, plain
 from regard.compare.report_markdown import code, escape, to_markdown
 from regard.compare.report_page import inline, to_html
 from regard.config import Config, EncoderConfig, ModelConfig
@@ -151,7 +151,7 @@ def nasty():
     document = Document(NASTY)
     document.say(NASTY, Code(NASTY))
     document.add(Table((Column(NASTY, NASTY, False), Column("n")), ((Cell(NASTY), Cell("1", 1.0, True)),)))
-    document.add(Sentence("s", NASTY, (Shown(NASTY, NASTY, trace), Shown("b", "", None)), False))
+    document.add(ReportSentence("s", NASTY, (Shown(NASTY, NASTY, trace), Shown("b", "", None)), False))
     return document
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from regard.compare.training_run import changes, contents_of, make_jobs
 from regard.compare.variants import (
+    ComparisonTest,
     Entry,
-    HeldOut,
     Request,
     Terms,
     Variant,
@@ -170,10 +170,10 @@ def on(train, valid=(), name="x"):
 
 
 def test_the_test_corpus_is_given_or_embedded_or_that_of_the_validation():
-    assert find_test([on(("a", "b"))], Terms(test=("t.tsv",))) == HeldOut(("t.tsv",), "test")
-    assert find_test([on(("reverse:60",))], Terms()) == HeldOut(("reverse",), "test")
-    assert HeldOut(("reverse:5",), "test").open().name == "reverse:test:5"
-    assert find_test([on(("a", "b"), ("c", "d"))], Terms()) == HeldOut(("c", "d"), "valid")
+    assert find_test([on(("a", "b"))], Terms(test=("t.tsv",))) == ComparisonTest(("t.tsv",), "test")
+    assert find_test([on(("reverse:60",))], Terms()) == ComparisonTest(("reverse",), "test")
+    assert ComparisonTest(("reverse:5",), "test").open().name == "reverse:test:5"
+    assert find_test([on(("a", "b"), ("c", "d"))], Terms()) == ComparisonTest(("c", "d"), "valid")
     assert refusal(DataError, find_test, [on(("a", "b"))], Terms()) == (
         "There is nothing to score on: give --test, or --test-source and --test-target."
     )
@@ -188,10 +188,12 @@ def told(tagged, valid=(), name="x"):
 
 def test_corpora_with_tags_are_scored_on_corpora_with_tags():
     files, own = ("de=a.en,a.de", "fr=b.tsv"), ("de=reverse:60", "fr=copy:9")
-    assert find_test([told(files)], Terms(test_tagged=("fr=t.tsv",))) == HeldOut(("fr=t.tsv",), "test", tagged=True)
-    assert find_test([told(own)], Terms()) == HeldOut(("de=reverse", "fr=copy"), "test", tagged=True)
-    assert find_test([told(files, ("de=v.tsv",))], Terms()) == HeldOut(("de=v.tsv",), "valid", tagged=True)
-    opened = HeldOut(("de=reverse:3", "fr=copy:2"), "test", tagged=True).open()
+    assert find_test([told(files)], Terms(test_tagged=("fr=t.tsv",))) == ComparisonTest(
+        ("fr=t.tsv",), "test", tagged=True
+    )
+    assert find_test([told(own)], Terms()) == ComparisonTest(("de=reverse", "fr=copy"), "test", tagged=True)
+    assert find_test([told(files, ("de=v.tsv",))], Terms()) == ComparisonTest(("de=v.tsv",), "valid", tagged=True)
+    opened = ComparisonTest(("de=reverse:3", "fr=copy:2"), "test", tagged=True).open()
     assert [pair.source[:5] for pair in opened] == ["<2de>"] * 3 + ["<2fr>"] * 2
 
 
@@ -252,17 +254,17 @@ def test_sentences_are_chosen_of_different_lengths_and_none_too_long():
 
 def test_every_variant_gets_every_seed():
     variants = [on(("copy",), name="a"), on(("copy",), name="b")]
-    jobs = make_jobs(variants, Terms(seeds=(3, 4)), HeldOut(("copy",), "test"), ())
+    jobs = make_jobs(variants, Terms(seeds=(3, 4)), ComparisonTest(("copy",), "test"), ())
     assert [(job.name, job.variant, job.config.seed) for job in jobs] == [
         ("a-seed3", "a", 3), ("b-seed3", "b", 3), ("a-seed4", "a", 4), ("b-seed4", "b", 4),
     ]  # fmt: skip
-    assert [job.name for job in make_jobs(variants, Terms(), HeldOut(("copy",), "test"), ())] == ["a", "b"]
+    assert [job.name for job in make_jobs(variants, Terms(), ComparisonTest(("copy",), "test"), ())] == ["a", "b"]
 
 
 def test_only_what_changes_the_training_counts_as_a_change():
-    (old,) = make_jobs([on(("copy",))], Terms(), HeldOut(("copy",), "test"), ())
+    (old,) = make_jobs([on(("copy",))], Terms(), ComparisonTest(("copy",), "test"), ())
     new = assign(assign(old.config, "decoding.beam", 9), "training.device", "cpu")
-    (same,) = make_jobs([Variant("x", new)], Terms(), HeldOut(("other",), "test"), ("a",))
+    (same,) = make_jobs([Variant("x", new)], Terms(), ComparisonTest(("other",), "test"), ("a",))
     assert changes(old, same) == []
     (other,) = make_jobs([Variant("x", assign(new, "model.dropout", 0.9))], Terms(minutes=2), old.test, ())
     assert changes(old, other) == ["model.dropout: 0.2 → 0.9", "minutes: 0 → 2"]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.data.corpus import open_corpus
-from regard.data.corpus_checks import Options, check, glance
+from regard.data.corpus_checks import Options, check, quick_check
 from regard.data.corpus_cleaning import clean
 from regard.data.line_features import measure
 from regard.data.line_files import open_lines
@@ -227,13 +227,16 @@ def test_texts_have_one_side(written, tmp_path):
 
 
 def test_a_glance_is_one_line(written):
-    assert glance(written(SOUND)) == ""
+    assert quick_check(written(SOUND)) == ""
     corpus = written([*SOUND, SOUND[0], "\tvide", "good day\tдобрый день", "good night\tдобрый день"])
     name = corpus.name
-    assert glance(corpus) == f"3 pairs look wrong (1 empty, 2 in another script): regard data {name} --check shows them"
-    assert glance(written([*SOUND, "x\t"])) == f"1 pair looks wrong (1 empty): regard data {name} --check shows it"
+    assert (
+        quick_check(corpus)
+        == f"3 pairs look wrong (1 empty, 2 in another script): regard data {name} --check shows them"
+    )
+    assert quick_check(written([*SOUND, "x\t"])) == f"1 pair looks wrong (1 empty): regard data {name} --check shows it"
     many = written(["x\t", *SOUND * 2000])
-    assert glance(many).startswith("1 of the first 20,000 pairs looks wrong (1 empty)")
+    assert quick_check(many).startswith("1 of the first 20,000 pairs looks wrong (1 empty)")
 
 
 def test_refusals(written, tmp_path):

@@ -15,7 +15,7 @@ from regard.config import DataConfig, TokenizerConfig
 from regard.data.batching import BatchOrder
 from regard.data.configured_corpora import check_corpora, open_data, weights_of
 from regard.data.corpus import for_model
-from regard.data.mixed_corpora import Draws, Entry, parse_mixed, shown
+from regard.data.mixed_corpora import Draws, WeightedCorpus, parse_mixed, shown
 from regard.data.pair import Pair
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import train_tokenizers
@@ -118,7 +118,7 @@ class TestEntries:
         ],
     )
     def test_read(self, entry, parts, weight):
-        assert parse_mixed(entry) == Entry(parts, Fraction(weight))
+        assert parse_mixed(entry) == WeightedCorpus(parts, Fraction(weight))
 
     @given(weights)
     def test_a_shown_weight_is_read_again(self, weight):

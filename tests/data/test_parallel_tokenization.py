@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.config import TokenizerConfig
 from regard.data import parallel_tokenization
-from regard.data.corpus import Targets, open_corpus
+from regard.data.corpus import TargetsOnly, open_corpus
 from regard.data.pair import Pair
 from regard.data.parallel_tokenization import Packer, messages, pack_all
 from regard.data.tagged_corpora import open_tagged
@@ -23,7 +23,7 @@ from regard.errors import DataError
 CORPORA = {
     "pairs": lambda: open_corpus(("phrasebook:300",)),
     "tags": lambda: open_tagged(["fr=phrasebook:200", "zz=copy:100"]),
-    "targets": lambda: Targets(open_corpus(("phrasebook:300",))),
+    "targets": lambda: TargetsOnly(open_corpus(("phrasebook:300",))),
 }
 
 

@@ -15,9 +15,9 @@ from regard.data.phrasebook import lexicon as x
 from regard.data.phrasebook import verbs as v
 from regard.data.phrasebook.collocations import FITTING, OBJECTS, is_reserved
 from regard.data.phrasebook.demo import demo_trees
-from regard.data.phrasebook.heldout import combinations_in, holds_reserved
 from regard.data.phrasebook.noun_phrases import apart, fits, other_names
 from regard.data.phrasebook.render import render
+from regard.data.phrasebook.reserved_combinations import combinations_in, holds_reserved
 from regard.data.phrasebook.syntax_tree import (
     HE,
     IT_F,

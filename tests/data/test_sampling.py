@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from regard.config import TokenizerConfig
 from regard.data.batching import BatchOrder, few_shape, make_batch, rounded
 from regard.data.corpus import open_corpus
+from regard.data.epoch_segmentation import WAYS, Resampled
 from regard.data.pair import Pair
 from regard.data.special_tokens import EOS
-from regard.data.subword_resampling import WAYS, Resampled
 from regard.data.tagged_corpora import open_tagged
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import BytePairs, Unigram, train_tokenizers

@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 
 from regard.data.scenes import ANSWERS, QUESTION_KINDS, generate, on_grid, scene
-from regard.data.scenes.heldout import FREE, KINDS, RESERVED, RESERVED_PAIRS, is_reserved, speaks_of_reserved
 from regard.data.scenes.objects import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Description, Kind, Thing
 from regard.data.scenes.painting import _RGB, paint
 from regard.data.scenes.portable_random import PortableRandom
+from regard.data.scenes.reserved_combinations import (
+    FREE,
+    KINDS,
+    RESERVED,
+    RESERVED_PAIRS,
+    is_reserved,
+    speaks_of_reserved,
+)
 from regard.errors import DataError
 from regard.viz.png import png
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.data import survey as module
 from regard.data.pair import Pair
-from regard.data.survey import Side, Survey, frequent_words, survey
+from regard.data.survey import Survey, SurveyedSide, frequent_words, survey
 
 texts = st.text("ab c日\t😀", max_size=12) | st.text(max_size=9)
 corpora = st.lists(st.builds(Pair, texts, texts), max_size=12)
@@ -35,7 +35,7 @@ def test_every_number_of_a_small_corpus():
     assert found.copied == pytest.approx((2 / 4 + 2 / 4 + 1 + 5) / 8)
     assert found.copied_words == pytest.approx((1 / 3) / 8)
     # x and V stand in the texts five times and more
-    assert source == Side(
+    assert source == SurveyedSide(
         characters=pytest.approx((11 * 3 + 5 * 3) / 8),
         longest=11,
         words=pytest.approx((3 * 3 + 5 * 2) / 8),
@@ -52,7 +52,7 @@ def test_every_number_of_a_small_corpus():
 
 
 def test_of_no_pairs_all_is_nothing():
-    nothing = Side(0.0, 0, 0.0, 0, 0, 0, 0, 0.0, 0.0, False)
+    nothing = SurveyedSide(0.0, 0, 0.0, 0, 0, 0, 0, 0.0, 0.0, False)
     assert survey([]) == Survey(0, 0, 0.0, 0.0, 0.0, 0.0, 0, False, 0, nothing, nothing)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.decoding.search_loop import best
-from regard.decoding.top_k import top_of
+from regard.decoding.top_k import top_k_logits
 from regard.errors import ConfigError, ModelError
 from regard.models.protocol import Step
 
@@ -36,7 +36,7 @@ def test_of_equal_values_the_largest_one_is_the_first(size):
     expected = [row.index(max(row)) for row in values.tolist()]
     assert best(values, 1)[1][:, 0].tolist() == expected
     assert best(values, 1)[0][:, 0].tolist() == values.amax(dim=1).tolist()
-    found = top_of(values, torch.zeros(size, dtype=torch.bool), 1)
+    found = top_k_logits(values, torch.zeros(size, dtype=torch.bool), 1)
     assert found.words[:, 0].tolist() == expected
 
 

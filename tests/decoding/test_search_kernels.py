@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from regard.decoding import static_search
-from regard.decoding.state_reordering import move
-from regard.decoding.static_search import Frame, Record, SearchSettings, SearchState
-from regard.decoding.top_k import Top, top_of
+from regard.decoding.state_reordering import reorder_rows_
+from regard.decoding.static_search import SearchBuffers, SearchRecord, SearchSettings, SearchState
+from regard.decoding.top_k import TopLogits, top_k_logits
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -20,7 +20,7 @@ def test_the_laws_hold_in_the_interpreter(interpret):
 
 def by_torch(logits, forbidden, count):
     possible = logits.float().masked_fill(forbidden, float("-inf"))
-    return Top(*possible.topk(count, dim=1), logits.float().logsumexp(dim=1))
+    return TopLogits(*possible.topk(count, dim=1), logits.float().logsumexp(dim=1))
 
 
 @pytest.mark.gpu
@@ -33,9 +33,9 @@ def test_it_is_torchs(rows, width, count, kind):
     logits = logits.to(kind).to(DEVICE)
     forbidden = torch.zeros(width, dtype=torch.bool, device=DEVICE)
     forbidden[:: 3 if width > count + 10 else width] = True
-    found, expected = top_of(logits, forbidden, count), by_torch(logits, forbidden, count)
+    found, expected = top_k_logits(logits, forbidden, count), by_torch(logits, forbidden, count)
     torch.testing.assert_close(found.logits, expected.logits)
-    torch.testing.assert_close(found.whole, expected.whole)
+    torch.testing.assert_close(found.log_sum_exp, expected.log_sum_exp)
     if kind == torch.float32:
         there = expected.logits > float("-inf")
         assert torch.equal(found.words[there], expected.words[there])
@@ -46,8 +46,8 @@ def test_it_is_torchs(rows, width, count, kind):
 def test_what_is_no_number_is_seen():
     logits = torch.zeros(2, 9, device=DEVICE)
     logits[0, 4] = float("nan")
-    whole = top_of(logits, torch.zeros(9, dtype=torch.bool, device=DEVICE), 2).whole
-    assert whole.isnan().tolist() == [True, False]
+    log_sum_exp = top_k_logits(logits, torch.zeros(9, dtype=torch.bool, device=DEVICE), 2).log_sum_exp
+    assert log_sum_exp.isnan().tolist() == [True, False]
 
 
 @pytest.mark.gpu
@@ -60,12 +60,12 @@ def test_hypotheses_move_in_place(shape, kind):
     state = state.transpose(1, 2).clone() if len(rest) > 1 else state  # laid out as caches are
     parents = torch.randint(beam, (count, beam), device=DEVICE)
     expected = torch.stack([own[slots] for own, slots in zip(state.unflatten(0, (count, beam)), parents, strict=True)])
-    move(state, parents)
+    reorder_rows_(state, parents)
     assert torch.equal(state, expected.flatten(0, 1))
 
 
-def boards(count, beam, kept, seed):
-    """A board in the middle of a search: some sentences done, some hypotheses impossible, some at their last step."""
+def some_beams(count, beam, kept, seed):
+    """The beams in the middle of a search: some sentences done, some hypotheses impossible, some at their last step."""
     draw = torch.Generator().manual_seed(seed)
     going = torch.rand(count, generator=draw) < 0.8
     totals = torch.randn(count, beam, generator=draw).mul(3).sub(9)
@@ -89,50 +89,50 @@ def test_choosing_is_what_torch_s_operations_do(monkeypatch, count, beam, kept, 
         draw = torch.Generator().manual_seed(seed)
         near = torch.randn(count * beam, beam, generator=draw).sort(dim=1, descending=True).values.to(DEVICE)
         words = torch.randint(3, 9, (count * beam, beam), generator=draw).to(DEVICE)
-        whole = torch.randn(count * beam, generator=draw).abs().add(3).to(DEVICE)
+        log_sum_exp = torch.randn(count * beam, generator=draw).abs().add(3).to(DEVICE)
         found = []
         for by_kernel in (False, True):
-            frame = object.__new__(Frame)
-            frame.asked = SearchSettings(beam, kept, 2, 3, frozenset(), 0, 1.0, patience)
-            frame.board = boards(count, beam, kept, seed)
-            frame.penalties = torch.linspace(1, 3, 12, device=DEVICE)
-            frame.length = torch.tensor([7], device=DEVICE)
-            frame.broken = torch.zeros(1, dtype=torch.long, device=DEVICE)
+            buffers = object.__new__(SearchBuffers)
+            buffers.asked = SearchSettings(beam, kept, 2, 3, frozenset(), 0, 1.0, patience)
+            buffers.beams = some_beams(count, beam, kept, seed)
+            buffers.penalties = torch.linspace(1, 3, 12, device=DEVICE)
+            buffers.length = torch.tensor([7], device=DEVICE)
+            buffers.broken = torch.zeros(1, dtype=torch.long, device=DEVICE)
             tables = torch.zeros(9, count, beam, dtype=torch.long, device=DEVICE)
-            frame.record = Record(tables, tables.clone(), tables.float())
+            buffers.record = SearchRecord(tables, tables.clone(), tables.float())
             monkeypatch.setattr(static_search, "runs_kernels", lambda device, chosen=by_kernel: chosen)
-            parents, rows = frame._choose(Top(near, words, whole))
-            found.append((frame, parents, rows))
+            parents, rows = buffers._choose(TopLogits(near, words, log_sum_exp))
+            found.append((buffers, parents, rows))
         (plain, _, _), (fused, parents, rows) = found
         assert torch.equal(rows.view(count, beam), torch.arange(count, device=DEVICE)[:, None] * beam + parents)
-        assert torch.equal(plain.board.going, fused.board.going)
-        assert torch.equal(plain.board.finished, fused.board.finished)
+        assert torch.equal(plain.beams.going, fused.beams.going)
+        assert torch.equal(plain.beams.finished, fused.beams.finished)
         for name in ("totals", "scores", "cut"):
-            torch.testing.assert_close(getattr(fused.board, name), getattr(plain.board, name))
+            torch.testing.assert_close(getattr(fused.beams, name), getattr(plain.beams, name))
         # Where nothing is possible, it is all the same which is taken; and an entry that is not there has no place.
-        there = plain.record.log_probs[6].isfinite() & (found[0][0].board.totals > float("-inf"))
+        there = plain.record.log_probs[6].isfinite() & (found[0][0].beams.totals > float("-inf"))
         for ours, theirs in zip((*fused.record, parents[None]), (*plain.record, found[0][1][None]), strict=True):
             torch.testing.assert_close(
                 ours[-1 if len(ours) == 1 else 6][there], theirs[-1 if len(theirs) == 1 else 6][there]
             )
-        real = plain.board.scores > float("-inf")
-        assert torch.equal(plain.board.lengths[real], fused.board.lengths[real])
-        assert torch.equal(plain.board.slots[real], fused.board.slots[real])
+        real = plain.beams.scores > float("-inf")
+        assert torch.equal(plain.beams.lengths[real], fused.beams.lengths[real])
+        assert torch.equal(plain.beams.slots[real], fused.beams.slots[real])
         assert int(fused.broken) == 0
 
 
 @pytest.mark.gpu
 def test_choosing_tells_of_what_is_no_number():
-    frame = object.__new__(Frame)
-    frame.asked = SearchSettings(2, 1, 2, 3, frozenset(), 0, 1.0, 0.0)
-    frame.board = boards(3, 2, 1, 0)
-    frame.board.going.fill_(True)
-    frame.board.totals.fill_(-1.0)
-    frame.penalties = torch.ones(12, device=DEVICE)
-    frame.length, frame.broken = torch.tensor([4], device=DEVICE), torch.zeros(1, dtype=torch.long, device=DEVICE)
+    buffers = object.__new__(SearchBuffers)
+    buffers.asked = SearchSettings(2, 1, 2, 3, frozenset(), 0, 1.0, 0.0)
+    buffers.beams = some_beams(3, 2, 1, 0)
+    buffers.beams.going.fill_(True)
+    buffers.beams.totals.fill_(-1.0)
+    buffers.penalties = torch.ones(12, device=DEVICE)
+    buffers.length, buffers.broken = torch.tensor([4], device=DEVICE), torch.zeros(1, dtype=torch.long, device=DEVICE)
     tables = torch.zeros(9, 3, 2, dtype=torch.long, device=DEVICE)
-    frame.record = Record(tables, tables.clone(), tables.float())
+    buffers.record = SearchRecord(tables, tables.clone(), tables.float())
     near = torch.zeros(6, 2, device=DEVICE)
     near[3, 1] = float("nan")
-    frame._choose(Top(near, torch.full((6, 2), 5, device=DEVICE), torch.ones(6, device=DEVICE)))
-    assert int(frame.broken) == 4
+    buffers._choose(TopLogits(near, torch.full((6, 2), 5, device=DEVICE), torch.ones(6, device=DEVICE)))
+    assert int(buffers.broken) == 4

@@ -19,7 +19,7 @@ from regard.data.pictures import ScenePictures
 from regard.data.scenes import on_grid
 from regard.data.tokenizers import train_tokenizers
 from regard.evaluation.alignment_error_rate import Reading
-from regard.models.protocol import Decoder, Encoded, Step, Taught
+from regard.models.protocol import Decoder, Encoded, Step, TeacherForced
 from regard.tasks.captioning.evaluation import evaluate_captions
 from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.vision.build import build_captioner
@@ -52,7 +52,7 @@ class Pointer(Decoder[None]):
             cells = self.script(int(number), self.tokenizer.decode(ids))
             for step, word in enumerate(self.tokenizer.words(ids)):
                 weights[row, step, 0, 0, cells[word] if word >= 0 else 0] = 1.0
-        return Taught(torch.zeros(*tokens.shape, 1), weights)
+        return TeacherForced(torch.zeros(*tokens.shape, 1), weights)
 
     def project(self, features):
         return features.expand(*features.shape[:-1], self.tokenizer.size)

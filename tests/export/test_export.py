@@ -16,7 +16,7 @@ from regard.decoding.translator import Translator
 from regard.tasks.captioning.predictor import CaptionPredictor
 from regard.tasks.detection.predictor import DetectionPredictor
 from regard.tasks.image_classification.predictor import ImageClassPredictor
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 from regard.tasks.visual_questions.predictor import AnswerPredictor
 
 ALONE = "import runpy, sys; sys.modules['regard'] = sys.modules['torch'] = None; sys.path.insert(0, {0!r}); "

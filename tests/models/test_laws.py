@@ -293,7 +293,7 @@ def test_stepping_equals_teaching(model, batch, encoded, found):
 
 
 def test_teaching_learns_what_stepping_learns(model, settings, batch):
-    """Gradients too: a loop over many steps (`regard.step_loop`) computes them in another way than single steps do."""
+    """Gradients too: a loop over many steps (`decoder_loop`) computes them in another way than single steps do."""
     if settings.decoder.kind == TRANSFORMER:
         pytest.skip("has no loop over its steps")
     source, mask, tokens = batch

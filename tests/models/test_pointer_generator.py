@@ -20,7 +20,7 @@ from regard.models.pointer_generator import NONE, Pointer, mixture
 from regard.models.protocol import Copied
 from regard.models.registries import decoders
 from regard.task import check_task
-from regard.training.loss import batch_loss, read
+from regard.training.plain_loss import batch_loss, encode_batch
 
 B, S, T, W = 3, 7, 5, 29
 PAD, UNK, BOS, EOS = range(4)
@@ -148,7 +148,7 @@ def objective_of(model, **training):
 
 def naive_loss(model, batch, smoothing):
     """The definition, by autograd and in float64; labels are smoothed over what the output layer says."""
-    found = model.decoder.teach(batch.tokens_in, read(model, batch))
+    found = model.decoder.teach(batch.tokens_in, encode_batch(model, batch))
     real = batch.target_mask
     mixed = model.decoder.logits(found)[real].gather(1, batch.tokens_out[real][:, None]).sum()
     uniform = model.decoder.project(found.features)[real].log_softmax(dim=-1).mean(dim=-1).sum()
@@ -194,9 +194,9 @@ def test_hostile_numbers_stay_finite():
     logits = torch.tensor([[900.0, 0.0, -900.0]] * 3)
     copied = torch.tensor([[1e-30, 0.0], [1e-30, 1e-38], [1.0, 0.0]])
     rows, slopes = mixed_rows(logits, torch.tensor([2, 2, -1]), copied, 0.1)
-    for part in (rows.smoothed, rows.nll, rows.slopes, slopes):
+    for part in (rows.smoothed, rows.nll, rows.grad_logits, slopes):
         assert part.isfinite().all()
-    assert (rows.nll[2], slopes[2].abs().sum(), rows.slopes[2].abs().sum()) == (0, 0, 0)
+    assert (rows.nll[2], slopes[2].abs().sum(), rows.grad_logits[2].abs().sum()) == (0, 0, 0)
 
 
 def test_a_word_that_neither_writes_costs_what_it_costs():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from launches import Kernels
-from regard import step_loop
+from regard import batched_weight_gradients
 from regard.attention import fused
 from regard.config_io import override
 from regard.layers import rnn_gates
@@ -93,7 +93,7 @@ def plainly(monkeypatch):
     def switch():
         monkeypatch.setattr(fused, "runs_kernels", lambda device: False)
         monkeypatch.setattr(rnn_gates, "runs_kernels", lambda device: False)
-        monkeypatch.setattr(step_loop, "runs_kernels", lambda device: False)
+        monkeypatch.setattr(batched_weight_gradients, "runs_kernels", lambda device: False)
 
     return switch
 
@@ -223,7 +223,7 @@ def test_what_is_padding_is_not_looked_at(device, bent):
         hidden = [torch.tanh(query + keys) * vectors[:, None] if bent else query * keys for query in queries]
         return [masked_softmax(one.sum(dim=-1)[:, :, None], mask[:, None, None]) @ values for one in hidden]
 
-    with step_loop.looping(2, keys, values):
+    with batched_weight_gradients.decoder_loop(2, keys, values):
         ours = [fused.step(query, keys, values, mask, vectors if bent else None) for query in queries]
     exact = [one.detach().double().requires_grad_() for one in given]
     right = plain(*exact)
@@ -248,7 +248,7 @@ def test_gates_are_the_plain_ones(device, plainly, kind, large):
     def found(number):
         entering = [part.to(number).requires_grad_() for part in given]
         inputs, state = entering[0] * large, CellState(*entering[1:])
-        with step_loop.looping(T):
+        with batched_weight_gradients.decoder_loop(T):
             for _ in range(2):
                 state = cell.to(number)(inputs, state)
         total = state.hidden.sin().sum() + (0 if state.memory is None else state.memory.cos().sum())
@@ -270,18 +270,20 @@ def test_maps_of_the_same_input_are_one_product(device):
     def found():
         state, total, kinds = first, 0.0, []
         for _ in range(T):
-            one = step_loop.linear(state[:, None], weights[0])[:, 0]
-            two = step_loop.linear(state, weights[1], bias)
+            one = batched_weight_gradients.linear(state[:, None], weights[0])[:, 0]
+            two = batched_weight_gradients.linear(state, weights[1], bias)
             kinds.append(one.grad_fn.next_functions[0][0] is two.grad_fn)
             state = torch.cat([one, two], dim=-1)[:, 1:7].tanh()
             total = total + state.sum()
         return kinds, torch.autograd.grad(total, [*weights, bias, first])
 
     _, right = found()
-    with step_loop.looping(T):
+    with batched_weight_gradients.decoder_loop(T):
         _, ours = found()
         (together,) = [
-            one for one in step_loop._current.get()._shared.values() if isinstance(one._waiting, step_loop._Together)
+            one
+            for one in batched_weight_gradients._current.get()._shared.values()
+            if isinstance(one._waiting, batched_weight_gradients._Together)
         ]
         assert together._steps == T - 1
     check(ours, right, 1e-5)
@@ -296,13 +298,13 @@ def test_maps_that_read_the_same_by_chance_part_again(device):
     def found():
         low, high, total = zero, zero, 0.0
         for _ in range(T):
-            low = (step_loop.linear(low, weights[0]) + 0.3).tanh()
-            high = (step_loop.linear(high, weights[1]) + low).tanh()
+            low = (batched_weight_gradients.linear(low, weights[0]) + 0.3).tanh()
+            high = (batched_weight_gradients.linear(high, weights[1]) + low).tanh()
             total = total + high.sum()
         return torch.autograd.grad(total, [*weights, zero])
 
     right = found()
-    with step_loop.looping(T):
+    with batched_weight_gradients.decoder_loop(T):
         ours = found()
     check(ours, right, 1e-5)
 

@@ -22,8 +22,8 @@ from regard.decoding.beam_search import Beam
 from regard.decoding.native_search import Engines, in_threads, search_natively, together
 from regard.decoding.penalties import length_penalty
 from regard.decoding.search import search_for
-from regard.decoding.search_loop import run
-from regard.decoding.search_methods import Request
+from regard.decoding.search_loop import run_search
+from regard.decoding.search_methods import DecodingRequest
 from regard.decoding.token_limits import Rules
 from regard.errors import ConfigError, ModelError
 from regard.native.decoder import Engine, UnknownError
@@ -84,7 +84,7 @@ def nearest(exact, options, request):
     source, mask = sources()
     with torch.inference_mode():
         watched, encoded = Watched(options.beam, len(mask)), exact.encode(source, mask)
-        run(exact.decoder, encoded, Rules.make(mask, options, request), request, watched)
+        run_search(exact.decoder, encoded, Rules.make(mask, options, request), request, watched)
     return watched.nearest.tolist()
 
 
@@ -144,7 +144,7 @@ def test_it_finds_what_the_search_in_python_finds(config):
         (DecodingConfig(beam=3, length_penalty=-0.5, max_length=6), 2),
         (DecodingConfig(beam=4, patience=1.0), 2),
     ):
-        assert check_same_but_ties(model, options, Request(BOS, EOS, BANNED, n_best=n_best)) <= 1
+        assert check_same_but_ties(model, options, DecodingRequest(BOS, EOS, BANNED, n_best=n_best)) <= 1
 
 
 @pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer"])
@@ -155,7 +155,7 @@ def test_of_equal_logits_greedy_search_takes_the_first(name):
         model.decoder.output.bias.zero_()
         model.decoder.output.bias[tied] = 3.0
     options = DecodingConfig(beam=1, max_length=4)
-    for found in both(model, options, Request(BOS, EOS, BANNED)):
+    for found in both(model, options, DecodingRequest(BOS, EOS, BANNED)):
         assert [one.tokens for one in every(found)] == [[5] * 4] * len(LENGTHS)
 
 
@@ -164,7 +164,7 @@ def test_what_it_finds_otherwise_is_as_good(seed):
     """Seeds with which two hypotheses are so near that one of the searches, on some machine, dropped another one."""
     model = make(recurrent("luong", "gru", 2, None, "maxout"), seed)
     for options, n_best in ((DecodingConfig(beam=5), 3), (DecodingConfig(beam=4, length_penalty=0.0, min_length=3), 4)):
-        assert check_same_but_ties(model, options, Request(BOS, EOS, BANNED, n_best=n_best)) <= 1
+        assert check_same_but_ties(model, options, DecodingRequest(BOS, EOS, BANNED, n_best=n_best)) <= 1
 
 
 @pytest.mark.parametrize("name", ["luong, lstm, additive, fed", "transformer"])
@@ -172,23 +172,23 @@ def test_prefixes_shortlists_and_batches(name):
     model, options = make(KNOWN[name]), DecodingConfig(beam=4)
     prefix = [[5, 6], [], [7], [], [9, 9, 9], [1]]
     cut = ((0, 2), (2, 3), (3, 6))
-    check_same(*both(model, options, Request(BOS, EOS, BANNED, prefix, n_best=2), cut))
+    check_same(*both(model, options, DecodingRequest(BOS, EOS, BANNED, prefix, n_best=2), cut))
     words = [np.unique([EOS, 5 + row, 8 + 2 * row, 28, *start]).astype(np.int32) for row, start in enumerate(prefix)]
-    plain, native = both(model, options, Request(BOS, EOS, BANNED, prefix, n_best=2, words=words), cut)
+    plain, native = both(model, options, DecodingRequest(BOS, EOS, BANNED, prefix, n_best=2, words=words), cut)
     check_same(plain, native)
     assert all(set(one.tokens) <= set(own) for own, found in zip(words, native, strict=True) for one in found)
 
 
 def test_nobody_looked():
     model = make(KNOWN["transformer"])
-    plain, native = both(model, DecodingConfig(), Request(BOS, EOS, BANNED, look=False))
+    plain, native = both(model, DecodingConfig(), DecodingRequest(BOS, EOS, BANNED, look=False))
     check_same(plain, native)
     assert native[0][0].weights.shape == (len(native[0][0].tokens), 0, 1, LENGTHS[0])
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_change_nothing(threads, monkeypatch):
-    model, request = make(KNOWN["conditional, gru, additive"]), Request(BOS, EOS, BANNED, n_best=3)
+    model, request = make(KNOWN["conditional, gru, additive"]), DecodingRequest(BOS, EOS, BANNED, n_best=3)
     found = both(model, DecodingConfig(), request)[1]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr("regard.decoding.native_search.ROWS", 10)
@@ -208,7 +208,7 @@ engine, begun, stack = Engine(model.decoder), start(model), resource.getrlimit(r
 
 def found(threads):
     torch.get_num_threads = lambda: threads
-    return search_natively(engine, [begun], DecodingConfig(), [Request(BOS, EOS, BANNED)])
+    return search_natively(engine, [begun], DecodingConfig(), [DecodingRequest(BOS, EOS, BANNED)])
 
 alone, pages = found(1), int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 5 * stack // 2,) * 2)
@@ -248,7 +248,7 @@ def test_helpers_change_nothing(name, precision, monkeypatch):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         with torch.inference_mode():
             begun = model.decoder.start(model.encode(*source))
-        (best,) = search_natively(engine, [begun], options, [Request(BOS, EOS, BANNED, n_best=5)])
+        (best,) = search_natively(engine, [begun], options, [DecodingRequest(BOS, EOS, BANNED, n_best=5)])
         found.append([one.__dict__ | {"weights": one.weights.tolist()} for one in best])
     assert found[0] == found[1] == found[2]
 
@@ -289,7 +289,7 @@ def plain_work(model, options, request):
     source, mask = sources()
     with torch.inference_mode():
         encoded, living = model.encode(source, mask), Living(options.beam)
-        run(model.decoder, encoded, Rules.make(mask, options, request), request, living)
+        run_search(model.decoder, encoded, Rules.make(mask, options, request), request, living)
         begun = model.decoder.start(encoded)
         with Multiplied(len(mask)) as each:
             model.decoder.step(torch.full((len(mask),), BOS), begun, False)
@@ -321,7 +321,7 @@ def test_it_does_no_more_than_the_plain_search_has_to(config, monkeypatch):
         (DecodingConfig(beam=4, length_penalty=0.0, min_length=3), 2),
         (DecodingConfig(beam=4, patience=1.0), 1),
     ):
-        request = Request(BOS, EOS, BANNED, n_best=n_best)
+        request = DecodingRequest(BOS, EOS, BANNED, n_best=n_best)
         assert native_work(model, options, request, monkeypatch) == plain_work(model, options, request)
 
 
@@ -331,7 +331,7 @@ def test_it_multiplies_as_often_in_every_precision_and_with_any_threads(precisio
     if not library().offers(precision):
         pytest.skip(f"this machine does not multiply in {precision}")
     model, options = make(KNOWN["transformer"]), DecodingConfig(beam=1, precision=precision, max_length=6)
-    request = Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
+    request = DecodingRequest(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
     for threads in (1, 3, 8):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         assert native_work(model, options, request, monkeypatch) == plain_work(model, options, request)
@@ -339,7 +339,7 @@ def test_it_multiplies_as_often_in_every_precision_and_with_any_threads(precisio
 
 def test_a_shortlist_is_all_that_is_multiplied_for(monkeypatch):
     model, options = make(KNOWN["transformer"]), DecodingConfig(beam=1, max_length=6)
-    request = Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
+    request = DecodingRequest(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS), look=False)
     words = [np.array([EOS, 4, 5, 9, 12, 17, 28], np.int32)] * len(LENGTHS)
     steps, whole = native_work(model, options, request, monkeypatch)
     assert steps == 6 * len(LENGTHS)
@@ -437,13 +437,17 @@ def test_numbers_that_are_none_are_seen(name, bad, precision):
         weight = model.decoder.get_parameter(name)
         weight[(BOS if name == "embedding.weight" else 7, *([3] * (weight.dim() - 1)))] = bad
     with pytest.raises(ModelError, match="logits for token 1 are not finite"):
-        search_natively(Engine(model.decoder, precision), [start(model)], DecodingConfig(), [Request(BOS, EOS, BANNED)])
+        search_natively(
+            Engine(model.decoder, precision), [start(model)], DecodingConfig(), [DecodingRequest(BOS, EOS, BANNED)]
+        )
 
 
 def test_what_no_search_can_follow_is_refused():
     model = make(KNOWN["transformer"])
     with pytest.raises(ConfigError, match="All 29 tokens of the vocabulary are banned"):
-        search_natively(Engine(model.decoder), [start(model)], DecodingConfig(), [Request(BOS, EOS, range(WORDS))])
+        search_natively(
+            Engine(model.decoder), [start(model)], DecodingConfig(), [DecodingRequest(BOS, EOS, range(WORDS))]
+        )
 
 
 @pytest.mark.parametrize(("precision", "near"), [("float32", 1e-6), ("bfloat16", 0.01), ("int8", 0.02)])
@@ -480,7 +484,10 @@ def offered(precision):
 def test_lower_precisions_are_near(name, precision):
     """The same tokens are scored nearly as float32 scores them."""
     offered(precision)
-    model, request = make(KNOWN[name], sharpness=1.0), Request(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS))
+    model, request = (
+        make(KNOWN[name], sharpness=1.0),
+        DecodingRequest(BOS, EOS, BANNED, [[5, 9, 12, 4, 28, 17]] * len(LENGTHS)),
+    )
     exact, rough = (
         np.array([found[0].log_probs[:6] for found in both(model, DecodingConfig(precision=kind), request)[1]])
         for kind in ("float32", precision)

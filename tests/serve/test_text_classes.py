@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 from regard.viz.trace import AttentionTrace
 
 TEXTS = ["the red dress is old", "", "a cat. a <b>cat</b>!"]

@@ -2,9 +2,9 @@
 
 from dataclasses import fields
 
-from regard.data.survey import Side, Survey
+from regard.data.survey import Survey, SurveyedSide
 
-SIDE = Side(
+SIDE = SurveyedSide(
     characters=30.0,
     longest=60,
     words=6.0,
@@ -29,7 +29,7 @@ SURVEY = Survey(
     source=SIDE,
     target=SIDE,
 )
-_OF_SIDE = {field.name for field in fields(Side)}
+_OF_SIDE = {field.name for field in fields(SurveyedSide)}
 
 
 def made_up(**changes):
@@ -41,7 +41,7 @@ def made_up(**changes):
         if side in sides and leaf in _OF_SIDE:
             sides[side][leaf] = value
     rest = {name: value for name, value in changes.items() if name in vars(SURVEY)}
-    return Survey(**{**vars(SURVEY), **{name: Side(**side) for name, side in sides.items()}, **rest})
+    return Survey(**{**vars(SURVEY), **{name: SurveyedSide(**side) for name, side in sides.items()}, **rest})
 
 
 STRINGS = {"spelled": 0.95, "words": 1.5, "units": 12.0}

@@ -17,13 +17,13 @@ from regard.training.auxiliary_losses import (
     SMALLEST,
     check_looks,
     coverage_loss,
-    disagreement,
     guided_loss,
     one_step_later,
+    r_drop_divergence,
     reinforce,
 )
-from regard.training.loss import batch_loss
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import batch_loss
 from regard.training.progress import Silent
 from regard.training.trainer import Trainer
 
@@ -84,8 +84,8 @@ def test_disagreement_is_the_mean_of_both_divergences():
         for k in range(9):
             expected += float(p[n, k]) * math.log(float(p[n, k] / q[n, k])) / 2
             expected += float(q[n, k]) * math.log(float(q[n, k] / p[n, k])) / 2
-    assert float(disagreement(one, other)) == pytest.approx(expected, rel=1e-5)
-    assert float(disagreement(one, one)) == 0.0
+    assert float(r_drop_divergence(one, other)) == pytest.approx(expected, rel=1e-5)
+    assert float(r_drop_divergence(one, one)) == 0.0
 
 
 @pytest.mark.parametrize("config", [MODEL, LOOKING], ids=["plain", "looking"])

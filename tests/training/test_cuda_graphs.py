@@ -9,7 +9,7 @@ import torch
 from tiny_run import HARD, LOOKING, MODEL, WORDS, batch
 
 from regard.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainingConfig
-from regard.data.batching import IGNORED, BatchOrder, Shape, few_shape, rounded
+from regard.data.batching import IGNORED, BatchOrder, BatchShape, few_shape, rounded
 from regard.models.build import build_model
 from regard.presets import preset, presets
 from regard.presets.vision import any_preset
@@ -23,7 +23,7 @@ TRANSFORMER = ModelConfig(
     decoder=DecoderConfig("transformer", width=8, feed_forward=9),
     attention=AttentionConfig("scaled-dot", heads=2, project=True),
 )
-LARGER = Shape(5, 7, 4, 11)
+LARGER = BatchShape(5, 7, 4, 11)
 
 
 def gradients(model, settings, given):
@@ -84,10 +84,10 @@ def test_lengths_are_rounded_to_few():
     assert (found >= lengths).all()
     assert (found <= 1.25 * lengths).all()
     assert len(set(found)) < 40
-    assert few_shape(Shape(3, 17, 9, 0), 100, 99) == Shape(5, 20, 10, 0)
-    assert few_shape(Shape(1, 300, 9, 4), 100, 999) == Shape(1, 320, 10, 20)
-    assert few_shape(Shape(3, 17, 9, 0), 100, 18) == Shape(5, 18, 10, 0)  # no model needs more than 18 places
-    assert few_shape(Shape(3, 17, 9, 0), 100, 16) == Shape(5, 17, 10, 0)
+    assert few_shape(BatchShape(3, 17, 9, 0), 100, 99) == BatchShape(5, 20, 10, 0)
+    assert few_shape(BatchShape(1, 300, 9, 4), 100, 999) == BatchShape(1, 320, 10, 20)
+    assert few_shape(BatchShape(3, 17, 9, 0), 100, 18) == BatchShape(5, 18, 10, 0)  # no model needs more than 18 places
+    assert few_shape(BatchShape(3, 17, 9, 0), 100, 16) == BatchShape(5, 17, 10, 0)
 
 
 def test_captioners_that_normalise_over_a_batch_are_not_filled_up():
@@ -110,7 +110,7 @@ def gpu_batch(number, shape, seed):
     random = np.random.default_rng([seed, number])
     lengths = torch.from_numpy(random.integers(1, shape.source + 1, shape.rows))
     made = batch(range(number * 10, number * 10 + 3))
-    made = made._replace(links=None).filled(Shape(shape.rows, shape.source, shape.target, 0))
+    made = made._replace(links=None).filled(BatchShape(shape.rows, shape.source, shape.target, 0))
     source_mask = torch.arange(shape.source) < lengths[:, None]
     source = torch.from_numpy(random.integers(4, WORDS, (shape.rows, shape.source))) * source_mask
     made = made._replace(source=source, source_mask=source_mask, lengths=lengths)
@@ -136,7 +136,7 @@ def test_recorded_steps_leave_the_same_gradients(name, precision):
     objective = SequenceObjective(model, replace(config.training, guided=0.0))
     with own_stream(device):
         plain, recorded = Steps(objective, autocast, device), RecordedSteps(objective, autocast, device, said.append)
-        shapes = [Shape(6, 8, 5, 0), Shape(4, 12, 7, 0)]
+        shapes = [BatchShape(6, 8, 5, 0), BatchShape(4, 12, 7, 0)]
         batches = [gpu_batch(number, shapes[number % 2], 5) for number in range(8)]
         for number, given in enumerate(batches):
             found = []

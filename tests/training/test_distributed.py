@@ -22,7 +22,7 @@ from regard.data.batching import Batch
 from regard.distributed import World, current, share
 from regard.models.build import build_model
 from regard.training.cuda_graphs import Steps
-from regard.training.data_parallel import ReducedSteps
+from regard.training.data_parallel import AllReducedSteps
 from regard.training.objective import SequenceObjective
 from regard.training.trainer import Trainer
 
@@ -274,7 +274,7 @@ def summed_afterwards():
     world = current()
     whole = by_row(np.arange(7))
     batches = [by_row(world.part(whole.rows)), by_row(world.part(np.arange(3)))]
-    ReducedSteps(steps, model, world).all_of(batches, [whole.count] * 2)
+    AllReducedSteps(steps, model, world).all_of(batches, [whole.count] * 2)
     return {name: one.grad.numpy() for name, one in model.named_parameters()}
 
 

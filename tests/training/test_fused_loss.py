@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from regard.training import fused_loss
-from regard.training.auxiliary_losses import disagreement
-from regard.training.fused_loss import Wanted, output_loss, plain_rows
-from regard.training.loss import cross_entropy
+from regard.training.auxiliary_losses import r_drop_divergence
+from regard.training.fused_loss import LossOptions, output_loss, plain_rows
+from regard.training.plain_loss import cross_entropy
 
-WANTED = [Wanted(0.0, 0.0), Wanted(0.1, 0.0), Wanted(0.0, 3.0), Wanted(0.2, 5.0)]
+WANTED = [LossOptions(0.0, 0.0), LossOptions(0.1, 0.0), LossOptions(0.0, 3.0), LossOptions(0.2, 5.0)]
 
 
 def given(kind=torch.float32, device="cpu", count=14, width=7, size=23):
@@ -31,7 +31,7 @@ def plain(output, features, targets, wanted):
     loss = cross_entropy(logits, targets, wanted.smoothing)
     if wanted.r_drop == 0:
         return loss.total
-    return (loss.total + wanted.r_drop * disagreement(*logits.chunk(2))) / 2
+    return (loss.total + wanted.r_drop * r_drop_divergence(*logits.chunk(2))) / 2
 
 
 @pytest.mark.parametrize("chunk", [1, 60, 100, 10**6])
@@ -49,15 +49,15 @@ def test_it_is_the_plain_loss(monkeypatch, wanted, chunk):
         torch.testing.assert_close(ours, right, rtol=1e-4, atol=1e-5)
     logits = output(features)
     torch.testing.assert_close(loss.nll, nn.functional.cross_entropy(logits, targets, reduction="none").detach())
-    parts = loss.smoothed + wanted.r_drop * loss.apart * 0.5
+    parts = loss.smoothed + wanted.r_drop * loss.r_drop * 0.5
     torch.testing.assert_close(parts, expected.detach())
 
 
 def test_under_autocast_products_are_in_half_precision():
     output, features, targets = given()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = output_loss(output, features, targets, Wanted(0.1, 0.0))
-        expected = plain(output, features, targets, Wanted(0.1, 0.0))
+        loss = output_loss(output, features, targets, LossOptions(0.1, 0.0))
+        expected = plain(output, features, targets, LossOptions(0.1, 0.0))
     assert loss.total.dtype == torch.float32
     torch.testing.assert_close(loss.total, expected, rtol=1e-3, atol=1e-3)
     ours, right = (torch.autograd.grad(one, features)[0] for one in (loss.total, expected))
@@ -83,7 +83,7 @@ def test_a_target_that_is_none_costs_nothing(wanted):
 
 def test_no_tokens_cost_nothing():
     output, features, targets = given()
-    loss = output_loss(output, features[:0], targets[:0], Wanted(0.1, 0.0))
+    loss = output_loss(output, features[:0], targets[:0], LossOptions(0.1, 0.0))
     loss.total.backward()
     assert loss.total.item() == 0
     assert output.weight.grad.abs().sum() == 0
@@ -92,11 +92,11 @@ def test_no_tokens_cost_nothing():
 KERNEL = """
 import torch
 from regard.training import fused_loss, loss_kernels
-from regard.training.fused_loss import Wanted
+from regard.training.fused_loss import LossOptions
 torch.manual_seed(1)
 for kind, close in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
     for width in (23, 5000):
-        for wanted in (Wanted(0.0, 0.0), Wanted(0.1, 0.0), Wanted(0.0, 3.0), Wanted(0.2, 5.0)):
+        for wanted in (LossOptions(0.0, 0.0), LossOptions(0.1, 0.0), LossOptions(0.0, 3.0), LossOptions(0.2, 5.0)):
             logits = (5 * torch.randn(6, width)).to(kind).to(DEVICE)
             logits[1, :3] = 300.0
             targets = torch.randint(width, (3,))
@@ -121,8 +121,8 @@ def test_the_kernel_is_the_plain_version_on_a_gpu():
 
 
 def test_hostile_logits_stay_finite():
-    rows = plain_rows(torch.tensor([[1e30, -1e30, 0.0], [0.0, 1e4, -1e4]]), torch.tensor([0, 1]), Wanted(0.0, 2.0))
-    assert rows.slopes.isfinite().all()
+    rows = plain_rows(torch.tensor([[1e30, -1e30, 0.0], [0.0, 1e4, -1e4]]), torch.tensor([0, 1]), LossOptions(0.0, 2.0))
+    assert rows.grad_logits.isfinite().all()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -131,7 +131,7 @@ def test_a_word_that_is_next_to_impossible_costs_what_it_costs(smoothing):
     output, features, targets = given()
     nn.init.normal_(output.weight, std=300.0)
     logits = output(features).detach()
-    loss = output_loss(output, features, targets, Wanted(smoothing, 0.0))
+    loss = output_loss(output, features, targets, LossOptions(smoothing, 0.0))
     right = nn.functional.cross_entropy(logits, targets, reduction="none")
     assert right.max() > 200
     torch.testing.assert_close(loss.nll, right)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.config import TrainingConfig
 from regard.errors import ConfigError
-from regard.training.learning_rate_schedule import Moment, learning_rate, schedules, stalls
+from regard.training.learning_rate_schedule import ScheduleStep, count_plateaus, learning_rate, schedules
 
 SCORES = st.lists(st.integers(0, 5).map(float), max_size=20)
 
@@ -20,7 +20,7 @@ def ranked(scores):
 
 
 def factor(name, step, total=100, scores=(), **settings):
-    return schedules[name](Moment(step, total, ranked(scores)), TrainingConfig(schedule=name, **settings))
+    return schedules[name](ScheduleStep(step, total, ranked(scores)), TrainingConfig(schedule=name, **settings))
 
 
 @pytest.mark.parametrize("name", schedules)
@@ -64,23 +64,23 @@ def test_plateau_drops_when_validation_stalls():
 @settings(deadline=None, max_examples=50)
 @given(SCORES, st.integers(1, 4))
 def test_stalls_never_become_fewer_and_a_new_best_adds_none(scores, patience):
-    counts = [stalls(ranked(scores[:n]), patience) for n in range(len(scores) + 1)]
+    counts = [count_plateaus(ranked(scores[:n]), patience) for n in range(len(scores) + 1)]
     assert all(after - before in (0, 1) for before, after in itertools.pairwise(counts))
-    assert stalls(ranked([*scores, 6.0]), patience) == counts[-1]
+    assert count_plateaus(ranked([*scores, 6.0]), patience) == counts[-1]
     assert counts[-1] <= max(len(scores) - 1, 0) // patience
 
 
 def test_the_rate_is_the_factor_of_the_highest_rate():
     config = TrainingConfig(schedule="constant", learning_rate=0.3, warmup=10)
-    assert learning_rate(Moment(5, 100), config) == 0.15
+    assert learning_rate(ScheduleStep(5, 100), config) == 0.15
 
 
 def test_an_unknown_schedule():
     with pytest.raises(ConfigError) as error:
-        learning_rate(Moment(1, 1), TrainingConfig(schedule="cosin"))
+        learning_rate(ScheduleStep(1, 1), TrainingConfig(schedule="cosin"))
     assert str(error.value) == "No schedule named 'cosin'. Did you mean 'cosine'? (regard list schedules shows all)"
 
 
 def test_a_lower_loss_at_the_same_score_is_no_stall():
-    assert stalls([(0.0, -3.0), (0.0, -2.0), (0.0, -1.0)], patience=1) == 0
-    assert stalls([(0.0, -3.0), (0.0, -3.0)], patience=1) == 1
+    assert count_plateaus([(0.0, -3.0), (0.0, -2.0), (0.0, -1.0)], patience=1) == 0
+    assert count_plateaus([(0.0, -3.0), (0.0, -3.0)], patience=1) == 1

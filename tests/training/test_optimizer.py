@@ -7,8 +7,8 @@ from torch import nn
 
 from regard.config import TrainingConfig
 from regard.models.build import build_model
-from regard.training.loss import batch_loss
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
+from regard.training.plain_loss import batch_loss
 from regard.training.progress import Silent
 from regard.training.trainer import Trainer
 

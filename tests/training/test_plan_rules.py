@@ -12,7 +12,7 @@ from surveys import CLOSED, STRINGS, made_up
 import regard.presets  # noqa: F401 (importing it registers them)
 from regard.config import Config
 from regard.config_io import override, to_dict, to_toml
-from regard.data.survey import Side, Survey
+from regard.data.survey import Survey, SurveyedSide
 from regard.errors import ConfigError
 from regard.models.build import build_empty
 from regard.presets.base import preset, presets
@@ -29,12 +29,12 @@ from regard.training.plan_rules import (
     TRANSFORMER,
     Choice,
     Plan,
+    choose_preset,
     covers,
     make_plan,
-    system,
     tokens_of,
 )
-from regard.training.planning import grouped, seen, told
+from regard.training.planning import describe_survey, grouped, plan_lines
 from regard.training.setting_checks import check
 
 GIB = 1 << 30
@@ -60,7 +60,7 @@ def shares(most=1.0):
 
 
 SIDES = st.builds(
-    Side,
+    SurveyedSide,
     characters=shares(2000.0),
     longest=counts(1 << 24),
     words=shares(1000.0),
@@ -130,7 +130,7 @@ class TestLaws:
     @given(survey=SURVEYS, device=DEVICES, set_=SET, valid=counts(10**6), memory=MEMORY)
     def test_any_corpus_gives_a_plan_that_can_be_followed(self, survey, device, set_, valid, memory):
         writes = any(covers(OF_WRITING, one.partition("=")[0]) for one in set_)
-        named = preset(system(survey, device, writes)[0])
+        named = preset(choose_preset(survey, device, writes)[0])
         assume(not is_refused(named, set_))
         plan = planned(survey, device, set_, valid, memory=memory)
         can_be_followed(plan.config)
@@ -145,7 +145,7 @@ class TestLaws:
             assert value_of(plan.config, name) == value_of(override(Config(), [one]), name)
         assert override(Config(), [TRAIN]).data.train == plan.config.data.train
         assert to_toml(plan.config) == to_toml(planned(survey, device, set_, valid, memory=memory).config)
-        assert all(told(plan))
+        assert all(plan_lines(plan))
         json.dumps([choice._asdict() for choice in plan.choices])
 
     @settings(max_examples=40, deadline=None)
@@ -360,7 +360,7 @@ class TestTold:
         ]
         survey = made_up(pairs=1234)
         plan = Plan(Config(), survey, "cpu", 0, frozenset(), choices=choices)
-        assert told(plan) == [
+        assert plan_lines(plan) == [
             "Planned for 1,234 pairs: sources of 6.0 words and 30 characters on average, targets of 6.0 and 30. "
             "(--plan shows it as a table; --set and --preset override it.)",
             "  preset=cho2014: why not",
@@ -370,22 +370,22 @@ class TestTold:
         ]
         assert [len(group) for group in grouped(choices)] == [1, 2, 1, 1]
         plan.notice = "3 pairs look wrong"
-        assert told(plan)[0] == "3 pairs look wrong"
+        assert plan_lines(plan)[0] == "3 pairs look wrong"
         plan.choices = []
-        assert told(plan) == ["3 pairs look wrong"]
+        assert plan_lines(plan) == ["3 pairs look wrong"]
 
     def test_what_was_seen(self):
-        assert seen(made_up(paired=False, pairs=2)) == "2 texts of 6.0 words"
-        assert seen(made_up(pairs=1)).startswith("1 pair: sources of ")
+        assert describe_survey(made_up(paired=False, pairs=2)) == "2 texts of 6.0 words"
+        assert describe_survey(made_up(pairs=1)).startswith("1 pair: sources of ")
 
     def test_the_plan_of_sentences(self):
-        assert told(planned(made_up(), "cpu")) == SENTENCES.splitlines()
+        assert plan_lines(planned(made_up(), "cpu")) == SENTENCES.splitlines()
 
     def test_the_plan_of_strings(self):
-        assert told(planned(made_up(**STRINGS, copied=0.9))) == FORMS.splitlines()
+        assert plan_lines(planned(made_up(**STRINGS, copied=0.9))) == FORMS.splitlines()
 
     def test_the_plan_beside_a_preset(self):
-        assert told(planned(made_up(**CLOSED), base=preset("luong2015-small"))) == BESIDE_A_PRESET.splitlines()
+        assert plan_lines(planned(made_up(**CLOSED), base=preset("luong2015-small"))) == BESIDE_A_PRESET.splitlines()
 
 
 SENTENCES = """\

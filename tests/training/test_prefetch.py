@@ -11,7 +11,7 @@ from tiny_run import DATA, Listener, changed, contents, install, settings, train
 from regard.config import Config
 from regard.errors import DataError, TrainingError
 from regard.training import train_model
-from regard.training.prefetch import Ahead, Numbers
+from regard.training.prefetch import AsyncScalars, Prefetcher
 from regard.training.trainer import Trainer
 
 
@@ -21,7 +21,7 @@ def threads():
 
 class TestAhead:
     def test_everything_comes_in_order(self):
-        with Ahead(iter(range(100)), most=3) as ahead:
+        with Prefetcher(iter(range(100)), most=3) as ahead:
             assert [ahead.take() for _ in range(100)] == list(range(100))
 
     def test_no_more_are_made_than_may_be_ready(self):
@@ -34,7 +34,7 @@ class TestAhead:
                     waited.set()
                 yield number
 
-        with Ahead(making(), most=3) as ahead:
+        with Prefetcher(making(), most=3) as ahead:
             assert waited.wait(60)
             assert made == [0, 1, 2, 3], "three are ready, the fourth waits for room"
             ahead.take()
@@ -45,7 +45,7 @@ class TestAhead:
             yield 1
             raise DataError("train.de is gone.")
 
-        with Ahead(making(), most=3) as ahead:
+        with Prefetcher(making(), most=3) as ahead:
             assert ahead.take() == 1
             with pytest.raises(DataError, match=r"^train.de is gone.$"):
                 ahead.take()
@@ -54,7 +54,7 @@ class TestAhead:
     @pytest.mark.parametrize("taken", [0, 1, 5])
     def test_the_thread_ends_whatever_happens(self, taken):
         def interrupted():
-            with Ahead(iter(range(9)), most=1) as ahead:
+            with Prefetcher(iter(range(9)), most=1) as ahead:
                 for _ in range(taken):
                     ahead.take()
                 raise KeyboardInterrupt
@@ -65,7 +65,7 @@ class TestAhead:
 
 
 def test_numbers_are_what_they_were():
-    assert Numbers(torch.tensor([0.5, float("inf")])).read() == [0.5, float("inf")]
+    assert AsyncScalars(torch.tensor([0.5, float("inf")])).read() == [0.5, float("inf")]
 
 
 @pytest.fixture

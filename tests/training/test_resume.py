@@ -17,7 +17,7 @@ from regard.config_io import read_toml, to_toml
 from regard.training import setting_checks, train_model
 from regard.training.checkpoint import Name, Saved
 from regard.training.resume import drawn_in_few_shapes
-from regard.training.run_state import Place, Score
+from regard.training.run_state import RunState, Score
 
 STEPS = 9
 
@@ -176,7 +176,7 @@ def test_patience_ends_a_run_and_the_best_is_kept(tmp_path):
 )
 def test_patience_does_not_count_the_warm_up(warmup, best, last, waited):
     history = [Score(step, float(step == best), 1.0) for step in range(1, last + 1)]
-    assert Place(history=history).waited(warmup) == waited
+    assert RunState(history=history).waited(warmup) == waited
 
 
 def test_a_small_corpus_does_not_end_in_its_warm_up(tmp_path):

@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from regard.config import DecoderConfig, EncoderConfig, TrainingConfig
 from regard.models.build import build_model
-from regard.training.learning_rate_schedule import Moment
-from regard.training.loss import batch_loss
+from regard.training.learning_rate_schedule import ScheduleStep
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import batch_loss
 from regard.training.scheduled_sampling import forcing_ratio, forcings, mixed_tokens
 
 FED = replace(MODEL, decoder=DecoderConfig(kind="luong", width=7, readout="tanh", readout_width=5, input_feeding=True))
@@ -45,7 +45,7 @@ def made(config, dropout=0.0):
 @pytest.mark.parametrize("name", forcings)
 def test_a_schedule_falls_from_one_to_the_ratio(name):
     config = TrainingConfig(teacher_forcing=0.3, teacher_forcing_schedule=name)
-    ratios = [forcing_ratio(Moment(step, 11), config) for step in range(1, 14)]
+    ratios = [forcing_ratio(ScheduleStep(step, 11), config) for step in range(1, 14)]
     assert ratios[10:] == [pytest.approx(0.3)] * 3
     assert ratios[0] == pytest.approx(0.3 if name == "constant" else 1.0)
     assert all(after <= before + 1e-12 for before, after in itertools.pairwise(ratios))
@@ -54,7 +54,7 @@ def test_a_schedule_falls_from_one_to_the_ratio(name):
 def test_schedules_half_way():
     def half(name):
         config = TrainingConfig(teacher_forcing=0.2, teacher_forcing_schedule=name)
-        return (forcing_ratio(Moment(6, 11), config) - 0.2) / 0.8
+        return (forcing_ratio(ScheduleStep(6, 11), config) - 0.2) / 0.8
 
     assert half("linear") == pytest.approx(0.5)
     assert half("inverse-sigmoid") == pytest.approx(0.5)
@@ -62,7 +62,7 @@ def test_schedules_half_way():
 
 
 def test_with_a_ratio_of_one_nothing_is_drawn():
-    assert forcing_ratio(Moment(5, 9), TrainingConfig(teacher_forcing_schedule="linear")) == 1.0
+    assert forcing_ratio(ScheduleStep(5, 9), TrainingConfig(teacher_forcing_schedule="linear")) == 1.0
     model, given = made(MODEL, dropout=0.3), batch(range(5))
     settings = TrainingConfig(label_smoothing=0.1)
     torch.manual_seed(5)

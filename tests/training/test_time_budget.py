@@ -15,8 +15,8 @@ from regard.config import Config, TrainingConfig
 from regard.errors import ConfigError
 from regard.presets import preset
 from regard.training import time_budget, trainer
-from regard.training.learning_rate_schedule import Moment, learning_rate, warmup_steps
-from regard.training.run_state import Pace, Place
+from regard.training.learning_rate_schedule import ScheduleStep, learning_rate, warmup_steps
+from regard.training.run_state import Pace, RunState
 from regard.training.time_budget import FOREVER, Budget, within
 
 
@@ -32,7 +32,7 @@ class Run:
         config = TrainingConfig(minutes=minutes, schedule="cosine", warmup=400, learning_rate=1.0)
         while not self.budget.pace.used_up:
             took = next(steps)
-            self.rates.append(learning_rate(Moment(self.step + 1, self.budget.pace.planned or FOREVER), config))
+            self.rates.append(learning_rate(ScheduleStep(self.step + 1, self.budget.pace.planned or FOREVER), config))
             self.step, self.used = self.step + 1, self.used + took
             self.budget.plan(self.step, self.used)
             self.budget.took(took)
@@ -189,7 +189,7 @@ def test_what_was_used_counts_after_a_kill_and_opening_the_corpus_always(tmp_pat
         train(timed(2.0), tmp_path / "run", reporter=Listener(40, killed), began=80.0)
     clock[0] = 500.0
     result = train(timed(2.0), tmp_path / "run", resume=True, began=490.0)
-    place = Place.from_dict(json.loads(next((tmp_path / "run/state").glob("*/place.json")).read_text())["place"])
+    place = RunState.from_dict(json.loads(next((tmp_path / "run/state").glob("*/place.json")).read_text())["place"])
     assert place.pace.before == 30.0  # 20 s before the first part, 10 before the second
     assert result.end == "minutes"
     assert 85 <= result.seconds <= 90  # as the checkpoint knows; what was lost by the kill is not in it

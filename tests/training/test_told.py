@@ -15,8 +15,8 @@ from regard.data.pictures import ScenePictures
 from regard.data.tokenizers import train_tokenizers
 from regard.presets.vision import any_preset
 from regard.tasks.captioning.training import _cached
-from regard.training.loss import read
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import encode_batch
 from regard.vision.build import build_captioner
 
 PICTURES, MOST = 23, 300
@@ -138,7 +138,9 @@ def test_guided_pulls_looks_to_the_gold_cells(said, name, later):
     assert told[-1] < 0.9 * told[0]
     if "hard" not in name:
         model.eval()
-        weights = model.decoder.teach(batch.tokens_in, read(model, batch)).weights[:, :, -1].mean(dim=2).detach()
+        weights = (
+            model.decoder.teach(batch.tokens_in, encode_batch(model, batch)).weights[:, :, -1].mean(dim=2).detach()
+        )
         expected = 0.0
         for b, t in np.argwhere(batch.named.any(dim=2).numpy()):
             look = t + later

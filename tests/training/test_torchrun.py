@@ -15,7 +15,7 @@ from many_tasks import family, weights
 from regard.config_io import override
 from regard.distributed import World, joined
 from regard.errors import ConfigError, TrainingError
-from regard.training import launch, same_everywhere, setting_checks
+from regard.training import launch, rank_consistency, setting_checks
 from regard.training.launch import check_devices, is_restart
 
 TINY = (
@@ -172,8 +172,8 @@ def unlike(folder, what):
         last = current().rank == 1
         config = tiny_run.settings(clip=0.5 if what == "settings" and last else 1.0)
         if what == "code" and last:
-            patch.setattr(same_everywhere, "code_digest", lambda: "another")
-        patch.setattr(same_everywhere.socket, "gethostname", lambda: f"host{current().rank}")
+            patch.setattr(rank_consistency, "code_digest", lambda: "another")
+        patch.setattr(rank_consistency.socket, "gethostname", lambda: f"host{current().rank}")
         if what == "data" and last:
             tiny_run.open_data_with(patch, nothing_there)
         tiny_run.train(config, folder)

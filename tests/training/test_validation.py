@@ -14,7 +14,7 @@ from regard.evaluation.bleu_chrf import has_four_tokens
 from regard.tasks.text_sources import Sources
 from regard.tasks.translation.training import open_data
 from regard.tasks.translation.validation import Validation
-from regard.training.run_state import deciding
+from regard.training.run_state import metric_value
 
 
 def made(tmp_path, lines):
@@ -67,7 +67,7 @@ def test_a_source_is_translated_once(tmp_path):
     ],
 )
 def test_what_decides(metric, result, score):
-    assert deciding(result, metric) == score
+    assert metric_value(result, metric) == score
 
 
 @pytest.mark.parametrize(("metric", "told"), [("bleu", True), ("exact", False), ("loss", False)])

@@ -23,8 +23,8 @@ from regard.task import TrainingData
 from regard.tasks.text_sources import Sources
 from regard.tasks.translation.task import Translation
 from regard.training import train_model
-from regard.training.loss import batch_loss
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import batch_loss
 from regard.training.progress import UNITS, Silent
 from regard.training.trainer import seed_from
 

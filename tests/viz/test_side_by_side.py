@@ -5,7 +5,7 @@ import pytest
 
 from regard.errors import DisplayError
 from regard.viz.colour_scale import top
-from regard.viz.heatmap_svg import attention_svg
+from regard.viz.heatmap_html_svg import attention_svg
 from regard.viz.side_by_side import Panel, save_beside
 from regard.viz.trace import AttentionTrace
 

@@ -171,7 +171,7 @@ def test_a_trace_broken_by_hand_is_refused(tmp_path):
 
 
 def test_notes_are_returned_and_warned_of_unless_quiet(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.viz.heatmap_picture.save_picture", lambda *_, **__: ["Mind the gap."])
+    monkeypatch.setattr("regard.viz.heatmap_figure.save_picture", lambda *_, **__: ["Mind the gap."])
     with pytest.warns(DisplayWarning, match=r"^Mind the gap\.$"):
         assert dress().save(tmp_path / "look.png") == ["Mind the gap."]
     with warnings.catch_warnings():

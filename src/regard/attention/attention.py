@@ -32,9 +32,9 @@ from regard.attention.score.dot import Dot
 from regard.attention.score.general import General
 from regard.attention.score.scaled_dot import ScaledDot
 from regard.attention.weight_hooks import Look, WeightHook, hook_of
+from regard.batched_weight_gradients import current, weighted_sum
 from regard.masks import erase, exact, is_known
 from regard.shapes import Bool, Float, Int, Place, Tensor, places
-from regard.step_loop import current, mixed
 
 Places = tuple[Int[Tensor, " T"], Int[Tensor, "#T N"]]
 """Positions of the queries, and of the keys that each query is scored against."""
@@ -210,8 +210,8 @@ class Attention(nn.Module):
             return self._look_onward(queries, memory, carry)
         if not look and self._is_step(queries, memory, carry):
             return self._look_in_step(queries, memory)
-        if not look and self._can_glance(queries, memory, carry):
-            return self._glance(queries, memory, carry)
+        if not look and self._can_use_inference_kernel(queries, memory, carry):
+            return self._inference_attention(queries, memory, carry)
         if not look and self._fusible():
             return self._look_fused(queries, memory, carry)
         additive = not look and self._additive(carry) and fused.can_attend(queries, memory.keys, memory.values)
@@ -236,7 +236,7 @@ class Attention(nn.Module):
             allowed = allowed if pairs is None else allowed & pairs
         scores = self.score(queries, repeat(memory.keys, heads))
         focused = self._focused(scores, queries, pair, allowed, carry)
-        context = mixed(focused.weights.to(memory.values.dtype), repeat(memory.values, heads))
+        context = weighted_sum(focused.weights.to(memory.values.dtype), repeat(memory.values, heads))
         return _Looked(self._with_places(context, focused, pair), focused.weights, focused)
 
     def _look_hooked(
@@ -407,7 +407,7 @@ class Attention(nn.Module):
         focused = self.focus(scores, window.allowed[:, None])
         scale = 1.0 if window.factor is None else window.factor[:, None]
         weights, chances = focused.weights * scale, focused.chances
-        context = mixed(weights.to(memory.values.dtype), repeat(memory.values, heads))
+        context = weighted_sum(weights.to(memory.values.dtype), repeat(memory.values, heads))
         chances = None if chances is None else chances * scale
         return _Looked(context, weights, focused._replace(weights=weights, chances=chances))
 
@@ -448,17 +448,21 @@ class Attention(nn.Module):
         scored = isinstance(self.score, HiddenLayer | Dot | General)
         return scored and self._additive(carry) and not self.reach.causal and fused.is_step(queries, *memory[:2])
 
-    def _can_glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
+    def _can_use_inference_kernel(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> bool:
         """Whether the kernel for a decoding step without gradients computes the same."""
         scored = isinstance(self.score, HiddenLayer | Dot | General) and type(self.focus) is Softmax
         plain_reach = type(self.reach).blocks is Reach.blocks and type(self.reach).allowed is Reach.allowed
         placed = not self.reach.causal or (isinstance(carry.position, Tensor) and queries.shape[2] == 1)
         return (
-            scored and plain_reach and placed and not self._adds_positions() and fused.can_glance(queries, *memory[:2])
+            scored
+            and plain_reach
+            and placed
+            and not self._adds_positions()
+            and fused.can_use_inference_kernel(queries, *memory[:2])
         )
 
-    def _glance(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
-        from regard.attention.fused.inference_kernels import glance
+    def _inference_attention(self, queries: Float[Tensor, "B H T Q"], memory: Memory, carry: Carry) -> _Looked:
+        from regard.attention.fused.inference_kernels import inference_attention
 
         score, vectors, scale = self.score, None, 1.0
         if isinstance(score, HiddenLayer):
@@ -471,7 +475,7 @@ class Attention(nn.Module):
             units = self._cooled(score.asked(queries))
         last = carry.position if self.reach.causal else None
         assert not isinstance(last, int)
-        return _Looked(glance(units, *memory[:3], vectors, last, scale), None)
+        return _Looked(inference_attention(units, *memory[:3], vectors, last, scale), None)
 
     def _look_in_step(self, queries: Float[Tensor, "B H 1 Q"], memory: Memory) -> _Looked:
         vectors = None

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from regard.batched_weight_gradients import Linear, linear
 from regard.shapes import Float, Tensor
-from regard.step_loop import Linear, linear
 
 
 class HeadLinear(nn.Module):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.attention_output import AttendRequest, Look
+from regard.cli.attention_output import AttendRequest, DisplayOptions
 from regard.cli.image_inputs import Features
 from regard.cli.options import (
     Beam,
@@ -109,7 +109,7 @@ def attend(
     asked_for = AttendRequest(
         what=sentence,
         out=out or [],
-        look=Look(columns, wants_color(color), layer, head, heads),
+        look=DisplayOptions(columns, wants_color(color), layer, head, heads),
         device=device,
         target=target,
         posterior=posterior,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.viz.trace import AttentionTrace, Choice
 
 
-class Look(NamedTuple):
+class DisplayOptions(NamedTuple):
     """How to display a trace: width, colour, and which layer and heads."""
 
     columns: int
@@ -32,7 +32,7 @@ class AttendRequest:
     what: str
     """A sentence, or the path of an image."""
     out: Sequence[Path]
-    look: Look
+    look: DisplayOptions
     device: str = "auto"
     target: str | None = None
     posterior: bool = False
@@ -55,7 +55,7 @@ def check_files(out: Sequence[Path], forms: Sequence[str]) -> None:
         check_target(path)
 
 
-def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Path], look: Look) -> None:
+def show_trace(text: str, trace: "AttentionTrace | ImageTrace", out: Sequence[Path], look: DisplayOptions) -> None:
     """Save the trace to files, in the format of each suffix; then print the text and its attention.
 
     Files are written first, because a reader of our output such as `head` may close the pipe early.

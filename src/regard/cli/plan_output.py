@@ -45,7 +45,7 @@ def _print(plan: "Plan", takes: "Estimate", steps: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.training.planning import seen, shown
+    from regard.training.planning import describe_survey, format_value
     from regard.training.progress import duration
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -53,11 +53,11 @@ def _print(plan: "Plan", takes: "Estimate", steps: int) -> None:
         table.add_column(title, overflow="fold")
     before = None
     for choice in plan.choices:
-        table.add_row(choice.name, shown(choice.value), "″" if choice.reason == before else choice.reason)
+        table.add_row(choice.name, format_value(choice.value), "″" if choice.reason == before else choice.reason)
         before = choice.reason
     width = None if sys.stdout.isatty() else 120
     console = Console(file=sys.stdout, width=width, emoji=False, markup=False, highlight=False)
-    console.print(f"{seen(plan.survey)}.", soft_wrap=True)
+    console.print(f"{describe_survey(plan.survey)}.", soft_wrap=True)
     console.print(table)
     minutes = plan.config.training.minutes
     time = f"{minutes:g} min, as asked" if minutes else f"about {duration(1.1 * takes.seconds)} for {steps:,} steps"

@@ -166,7 +166,7 @@ def _train_with_others(
 ) -> "Result":
     """Train as one of several processes. Only the first one reports errors."""
     from regard.distributed import joined
-    from regard.training.same_everywhere import check_command
+    from regard.training.rank_consistency import check_command
 
     try:
         with joined(_device_of(device, set_)) as world:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.compare.report_document import Document, Overlaid, Sentence, Shown, Strip
+from regard.compare.report_document import Document, Overlaid, ReportSentence, Shown, Strip
 from regard.compare.results import Findings
 from regard.compare.run_statistics import Row
 from regard.viz.picture_files import write_output
@@ -53,7 +53,7 @@ def show_looks(document: Document, findings: Findings, draw: Draw) -> None:
         panels = [Panel(one.variant, one.trace, one.text) for one in shown]
 
         drawn = draw(name, partial(save_beside, panels, title=source), (".png",))
-        document.add(Sentence(name, source, tuple(shown), drawn, findings.references.get(source, "")))
+        document.add(ReportSentence(name, source, tuple(shown), drawn, findings.references.get(source, "")))
 
 
 def _one_below_the_other(document: Document, rows: Sequence[Row], findings: Findings, draw: Draw) -> None:

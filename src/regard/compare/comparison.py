@@ -15,14 +15,14 @@ from regard.compare.report_tables import main_table
 from regard.compare.results import Findings
 from regard.compare.run_statistics import MEASURES, Row, Run
 from regard.compare.scored_data import find_subject
-from regard.compare.significance import Tested, paired_bootstrap
+from regard.compare.significance import BootstrapResult, paired_bootstrap
 from regard.compare.training_run import (
     FINISHED,
     RUNS,
     WAITING,
     Job,
-    Place,
-    Record,
+    RunFiles,
+    RunRecord,
     changes,
     contents_of,
     make_jobs,
@@ -136,11 +136,11 @@ def _check_foreign(folder: Path) -> None:
         raise TrainingError(f"{folder} holds {', '.join(foreign)}, which no comparison made: choose another folder.")
 
 
-def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
+def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[RunFiles]:
     """Write a record for every run and keep what is done already; raise a TrainingError for runs that differ."""
-    places = [Place(folder, job.name) for job in made]
+    places = [RunFiles(folder, job.name) for job in made]
     stale: dict[str, list[str]] = {}
-    records: list[Record] = []
+    records: list[RunRecord] = []
     contents = {data: contents_of(data) for data in {job.config.data for job in made}}
     for place, job in zip(places, made, strict=True):
         old = place.read()
@@ -150,7 +150,7 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
         if wrong := _wrong(place, old, job, contents[job.config.data]):
             stale[job.name] = wrong
         kept = None if wrong else old
-        records.append(Record(job) if kept is None else replace(kept, job=job))
+        records.append(RunRecord(job) if kept is None else replace(kept, job=job))
     if stale and not overwrite:
         raise TrainingError(
             f"{folder} holds runs that differ from those requested:\n"
@@ -165,7 +165,7 @@ def _claim(folder: Path, made: Sequence[Job], overwrite: bool) -> list[Place]:
     return places
 
 
-def _wrong(place: Place, old: Record | None, job: Job, contents: Mapping[str, str]) -> list[str]:
+def _wrong(place: RunFiles, old: RunRecord | None, job: Job, contents: Mapping[str, str]) -> list[str]:
     """List the reasons why the content of a model folder is not what this job would produce."""
     if old is None:
         return [FOREIGN] if place.model.exists() else []
@@ -194,7 +194,7 @@ def _remove(model: Path) -> None:
         shutil.rmtree(model)
 
 
-def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:
+def _work(places: Sequence[RunFiles], jobs: int, say: Callable[[str], None], reporter: Reporter | None) -> None:
     """Train and score the runs that are not finished."""
     left = []
     for place in places:
@@ -208,9 +208,9 @@ def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], report
     if done := len(places) - len(left):
         say(f"{done} of {len(places)} runs {'is' if done == 1 else 'are'} finished already.")
 
-    def ended(record: Record) -> None:
+    def ended(record: RunRecord) -> None:
         if record.state == FINISHED and record.result is not None:
-            evaluation = scoring.read(Place(places[0].folder, record.job.name).model, record.job)
+            evaluation = scoring.read(RunFiles(places[0].folder, record.job.name).model, record.job)
             value = evaluation.value(evaluation.main) if evaluation else None
             found = f", {evaluation.main} {value:.2f}" if evaluation and value is not None else ""
             say(f"{record.job.name}: {record.result['steps']:,} steps in {duration(record.result['seconds'])}{found}")
@@ -226,7 +226,7 @@ def _work(places: Sequence[Place], jobs: int, say: Callable[[str], None], report
 
 
 def _collect(
-    variants: Sequence[Variant], terms: Terms, places: Sequence[Place], references: References
+    variants: Sequence[Variant], terms: Terms, places: Sequence[RunFiles], references: References
 ) -> tuple[tuple[Row, ...], str]:
     """Read all results, and test every variant against the baseline."""
     baseline = terms.baseline or default_baseline(variants)
@@ -251,9 +251,9 @@ def default_baseline(variants: Sequence[Variant]) -> str:
     return next((one.name for one in variants if one.config.model.encoder.kind != "none"), variants[0].name)
 
 
-def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[dict[str, Tested], str]:
+def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[dict[str, BootstrapResult], str]:
     """Test every run against the baseline's run of the same seed; tasks without texts get only the difference."""
-    tested: dict[str, Tested] = {}
+    tested: dict[str, BootstrapResult] = {}
     signature = ""
     if not references:
         return _apart(runs, baseline), signature
@@ -276,7 +276,7 @@ def _test(runs: Sequence[Run], baseline: str, references: References) -> tuple[d
     return tested, signature
 
 
-def _apart(runs: Sequence[Run], baseline: str) -> dict[str, Tested]:
+def _apart(runs: Sequence[Run], baseline: str) -> dict[str, BootstrapResult]:
     """Return the main score of each run, and its difference from the baseline's run of the same seed."""
     values = {run.place.name: MEASURES["main"](run) for run in runs}
     against = {run.record.job.config.seed: run.place.name for run in runs if run.record.job.variant == baseline}
@@ -286,7 +286,7 @@ def _apart(runs: Sequence[Run], baseline: str) -> dict[str, Tested]:
         value, base = values[name], values.get(other)
         if value is not None:
             apart = None if base is None or other == name else value - base
-            found[name] = Tested(value, None, apart, None)
+            found[name] = BootstrapResult(value, None, apart, None)
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
-from regard.compare.training_run import FAILED, INTERRUPTED, Place, Record
+from regard.compare.training_run import FAILED, INTERRUPTED, RunFiles, RunRecord
 from regard.compare.worker import Say, work
 from regard.training.interrupts import Interruption
 from regard.training.progress import Reporter
@@ -18,14 +18,14 @@ from regard.worker_environment import worker_environment
 POLL = 0.1
 """Seconds between polls of the worker processes."""
 
-Ended = Callable[[Record], None]
+Ended = Callable[[RunRecord], None]
 
 
 class StoppedError(Exception):
     """The comparison was interrupted; running jobs have been saved."""
 
 
-def run_here(places: Sequence[Place], say: Say, ended: Ended, reporter: Reporter | None = None) -> None:
+def run_here(places: Sequence[RunFiles], say: Say, ended: Ended, reporter: Reporter | None = None) -> None:
     """Run jobs one after the other in this process."""
     for number, place in enumerate(places, start=1):
         say(f"[{number}/{len(places)}] {place.name}")
@@ -35,7 +35,7 @@ def run_here(places: Sequence[Place], say: Say, ended: Ended, reporter: Reporter
             raise StoppedError
 
 
-def run_apart(places: Sequence[Place], jobs: int, say: Say, ended: Ended) -> None:
+def run_apart(places: Sequence[RunFiles], jobs: int, say: Say, ended: Ended) -> None:
     """Run jobs in worker processes, at most `jobs` in parallel. A crashed worker does not affect the others."""
     waiting, running, begun = list(places), list[_Process](), 0
     with Interruption() as interruption:
@@ -62,7 +62,7 @@ def run_apart(places: Sequence[Place], jobs: int, say: Say, ended: Ended) -> Non
 
 @dataclass
 class _Process:
-    place: Place
+    place: RunFiles
     slot: int
     process: "subprocess.Popen[bytes]"
     reader: threading.Thread | None
@@ -74,7 +74,7 @@ class _Process:
             self.stopped = True
             self.process.send_signal(signal.SIGTERM)
 
-    def outcome(self) -> Record:
+    def outcome(self) -> RunRecord:
         """Return the record of a worker that has ended; write it for one that was killed."""
         if self.reader is not None:
             self.reader.join()
@@ -91,7 +91,7 @@ class _Process:
         return self.place.write(replace(record, state=FAILED, reason=f"{how}{hint}{see}"))
 
 
-def _start(place: Place, slot: int, jobs: int, say: Say) -> _Process:
+def _start(place: RunFiles, slot: int, jobs: int, say: Say) -> _Process:
     record = place.read()
     assert record is not None
     command = [sys.executable, "-m", "regard.compare.worker", str(place.folder), place.name]
@@ -113,7 +113,7 @@ def _start(place: Place, slot: int, jobs: int, say: Say) -> _Process:
     return _Process(place, slot, process, reader)
 
 
-def _relay(stream: IO[bytes], place: Place, say: Say) -> None:
+def _relay(stream: IO[bytes], place: RunFiles, say: Say) -> None:
     with stream, open(place.log, "ab") as log:
         for line in stream:
             log.write(line)

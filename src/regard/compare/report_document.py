@@ -78,7 +78,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ReportSentence:
     """One sentence with the outputs of all variants side by side; `images/NAME.png` exists if `picture` is set."""
 
     name: str
@@ -116,7 +116,7 @@ class Listing:
     text: str
 
 
-Block = Heading | Paragraph | Table | Picture | Sentence | Overlaid | Listing
+Block = Heading | Paragraph | Table | Picture | ReportSentence | Overlaid | Listing
 
 
 @dataclass

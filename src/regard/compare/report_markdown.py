@@ -12,7 +12,7 @@ from regard.compare.report_document import (
     Overlaid,
     Paragraph,
     Picture,
-    Sentence,
+    ReportSentence,
     Table,
 )
 
@@ -57,7 +57,7 @@ def _cell(cell: Cell) -> str:
     return f"**{text}**" if cell.best else text
 
 
-def _sentence(sentence: Sentence, images: str) -> str:
+def _sentence(sentence: ReportSentence, images: str) -> str:
     lines = [f"> {escape(sentence.source)}", ""]
     lines += [f"- reference: {escape(sentence.reference)}"] if sentence.reference else []
     lines += [f"- {escape(one.variant)}: {escape(one.text) or '(nothing)'}" for one in sentence.shown]

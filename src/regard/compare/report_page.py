@@ -16,12 +16,12 @@ from regard.compare.report_document import (
     Overlaid,
     Paragraph,
     Picture,
-    Sentence,
+    ReportSentence,
     Table,
 )
 from regard.viz import colour_scale
 from regard.viz.figure_style import FAINT, INK, LINES
-from regard.viz.heatmap_svg import attention_svg
+from regard.viz.heatmap_html_svg import attention_svg
 from regard.viz.metric_curves import COLOURS
 
 _PAINT = {INK: "--ink", FAINT: "--faint", LINES: "--lines", "#ffffff": "--paper"} | {
@@ -93,7 +93,7 @@ def _number(numbers: bool) -> str:
     return ' class="number"' if numbers else ""
 
 
-def _sentence(sentence: Sentence) -> str:
+def _sentence(sentence: ReportSentence) -> str:
     looks = [one.trace.look() for one in sentence.shown if one.trace is not None and one.trace.weights.size]
     strongest = max((colour_scale.top(look) for look in looks), default=1.0)
     shown = []

@@ -7,7 +7,7 @@ from typing import Any
 from regard.compare.report_document import Cell, Column, Table
 from regard.compare.run_statistics import Row, Run, Stat
 from regard.compare.significance import LEVEL
-from regard.compare.training_run import INTERRUPTED, Record
+from regard.compare.training_run import INTERRUPTED, RunRecord
 from regard.config_io import to_dict
 from regard.training.progress import duration
 
@@ -113,7 +113,7 @@ def why_failed(row: Row) -> str:
     return "; ".join((f"{run.place.name} " if many else "") + _why(run.record) for run in row.failed)
 
 
-def _why(record: Record) -> str:
+def _why(record: RunRecord) -> str:
     stopped = record.state == INTERRUPTED  # this process alone was stopped
     return "was stopped: run the same command again to continue it" if stopped else f"failed: {record.reason}"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from regard.compare.run_statistics import Row
-from regard.compare.variants import HeldOut
+from regard.compare.variants import ComparisonTest
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Findings:
     """The results of a comparison, from which the report is written."""
 
     rows: tuple[Row, ...]
-    test: HeldOut
+    test: ComparisonTest
     test_name: str
     sentences: tuple[str, ...]
     signature: str

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.compare.scoring import Evaluation
-from regard.compare.significance import Tested
-from regard.compare.training_run import FINISHED, Place, Record
+from regard.compare.significance import BootstrapResult
+from regard.compare.training_run import FINISHED, RunFiles, RunRecord
 
 _SPEED = "_per_second"
 """The suffix of speeds in metrics.jsonl."""
@@ -18,12 +18,12 @@ _SPEED = "_per_second"
 class Run:
     """One training run with its results so far."""
 
-    place: Place
-    record: Record
+    place: RunFiles
+    record: RunRecord
     metrics: Sequence[Mapping[str, Any]]
     """The lines of metrics.jsonl."""
     evaluation: Evaluation | None
-    tested: Tested | None = None
+    tested: BootstrapResult | None = None
     """None if there are no translations, or no baseline run of the same seed."""
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from regard.compare.variants import HeldOut, Terms
+from regard.compare.variants import ComparisonTest, Terms
 from regard.config import Config
 from regard.evaluation.bleu_chrf import References
 from regard.task import task_of
@@ -22,7 +22,7 @@ class Subject:
     """The references of the examples, if known, by sentence or picture name."""
 
 
-def find_subject(test: HeldOut, config: Config, terms: Terms) -> Subject:
+def find_subject(test: ComparisonTest, config: Config, terms: Terms) -> Subject:
     """Open the test data in the form that the first variant reads."""
     subject: Subject = task_of(config.model).subject(test, config, terms)
     return subject

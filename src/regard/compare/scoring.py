@@ -83,7 +83,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Tested:
+class TaskScores:
     """A task's evaluation of a model on the test corpus."""
 
     report: Report
@@ -102,7 +102,7 @@ def score(folder: Path, job: Job) -> Evaluation:
     known = read(folder, job)
     if known is not None:
         return known
-    tested: Tested = task_of(job.config.model).compare(folder, job, search_options(folder, job))
+    tested: TaskScores = task_of(job.config.model).compare(folder, job, search_options(folder, job))
     record = tested.report.to_json() | {
         "unit": tested.report.unit,
         "seconds": tested.seconds,

@@ -20,7 +20,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Tested:
+class BootstrapResult:
     """A system's BLEU, or main score of a picture task, compared with the baseline's."""
 
     bleu: float
@@ -38,7 +38,7 @@ class Tested:
 
 def paired_bootstrap(
     baseline: str, systems: Mapping[str, Sequence[str]], references: References, samples: int = SAMPLES
-) -> tuple[dict[str, Tested], str]:
+) -> tuple[dict[str, BootstrapResult], str]:
     """Test the cased BLEU (13a) of each system against the baseline's, on the same lines; also return the signature.
 
     Lines with several references are of captions, whose words are split at white space instead. Differs from sacreBLEU
@@ -57,5 +57,5 @@ def paired_bootstrap(
     for (name, _), result in zip(ordered, results, strict=True):
         difference = None if name == baseline else float(result.score - results[0].score)
         p = None if difference is None else 1.0 if difference == 0 else float(result.p_value or 0.0)
-        tested[name] = Tested(float(result.score), float(result.ci or 0.0), difference, p)
+        tested[name] = BootstrapResult(float(result.score), float(result.ci or 0.0), difference, p)
     return {name: tested[name] for name in systems}, str(signatures["BLEU"])

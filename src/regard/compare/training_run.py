@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.atomic_files import digest, write_atomically
-from regard.compare.variants import HeldOut, Terms, Variant
+from regard.compare.variants import ComparisonTest, Terms, Variant
 from regard.config import Config, DataConfig
 from regard.config_io import assign, differences, from_dict, to_dict
 from regard.data.alignments import told_counting
@@ -37,12 +37,12 @@ class Job:
     variant: str
     config: Config
     minutes: float
-    test: HeldOut
+    test: ComparisonTest
     sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The state of a job."""
 
     job: Job
@@ -71,7 +71,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Place:
+class RunFiles:
     """The files of one job."""
 
     folder: Path
@@ -98,23 +98,23 @@ class Place:
         """A temporary model folder for the speed trial."""
         return self.folder / MODELS / f".trial-{self.name}"
 
-    def write(self, record: Record) -> Record:
+    def write(self, record: RunRecord) -> RunRecord:
         """Write the record and return it."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file, json.dumps(record.to_json(), ensure_ascii=False, indent=1).encode() + b"\n")
         return record
 
-    def read(self) -> Record | None:
+    def read(self) -> RunRecord | None:
         """Read the record; None if there is none."""
         try:
             plain = json.loads(self.file.read_bytes())
             if plain.pop("format") != FORMAT:
                 raise ValueError
             job = plain.pop("job")
-            test = HeldOut(tuple(job["test"]["parts"]), job["test"]["split"], job["test"].get("tagged", False))
+            test = ComparisonTest(tuple(job["test"]["parts"]), job["test"]["split"], job["test"].get("tagged", False))
             config = from_dict(Config, job["config"])
             made = Job(job["name"], job["variant"], config, job["minutes"], test, tuple(job["sentences"]))
-            return Record(job=made, **plain)
+            return RunRecord(job=made, **plain)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -124,7 +124,7 @@ class Place:
             ) from None
 
 
-def make_jobs(variants: Sequence[Variant], terms: Terms, test: HeldOut, sentences: tuple[str, ...]) -> list[Job]:
+def make_jobs(variants: Sequence[Variant], terms: Terms, test: ComparisonTest, sentences: tuple[str, ...]) -> list[Job]:
     """Return a job for each variant and seed, ordered by seed, so that all variants have a result early."""
     if not terms.seeds:
         return [Job(one.name, one.name, one.config, terms.minutes, test, sentences) for one in variants]

@@ -181,7 +181,7 @@ def check(variants: Sequence[Variant], terms: Terms) -> None:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ComparisonTest:
     """The test corpus of a comparison."""
 
     parts: tuple[str, ...]
@@ -202,7 +202,7 @@ class HeldOut:
         return open_pictures(self.parts, self.split, pixels=size, plain=plain, needed=needed)
 
 
-def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
+def find_test(variants: Sequence[Variant], terms: Terms) -> ComparisonTest:
     """Return the test corpus: the one given, an embedded corpus's test part, or the validation corpus."""
     data = [variant.config.data for variant in variants]
     if len({bool(one.tagged) for one in data}) > 1:
@@ -212,22 +212,22 @@ def find_test(variants: Sequence[Variant], terms: Terms) -> HeldOut:
     if terms.test_tagged:
         raise DataError("--test-tagged has tags, but the training corpus has none: give --test instead.")
     if terms.test:
-        return HeldOut(terms.test, "test")
+        return ComparisonTest(terms.test, "test")
     if len({(one.train, one.mixed) for one in data}) > 1:
         raise DataError("The variants are not trained on the same data: give a --test corpus to score all of them on.")
     embedded_ones = {own_part(entry.parts) for entry in entries_of(data[0])}
     if len(embedded_ones) == 1 and (name := embedded_ones.pop()):
-        return HeldOut(name, "test")
+        return ComparisonTest(name, "test")
     if len(data[0].train) == 1 and data[0].train[0].partition(":")[0] == EMBEDDED:
-        return HeldOut((EMBEDDED,), "test")
+        return ComparisonTest((EMBEDDED,), "test")
     if are_pictures(data[0].train) and (own := held_out(data[0].train)):
-        return HeldOut(own, "test")
+        return ComparisonTest(own, "test")
     if data[0].valid and len({one.valid for one in data}) == 1:
-        return HeldOut(data[0].valid, "valid")
+        return ComparisonTest(data[0].valid, "valid")
     raise DataError("There is nothing to score on: give --test, or --test-source and --test-target.")
 
 
-def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> HeldOut:
+def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> ComparisonTest:
     """Return the tagged test corpora, by the same rules."""
     if terms.test:
         raise DataError("The test corpus has no tags, but data.tagged has: give --test-tagged instead.")
@@ -238,13 +238,13 @@ def _find_tagged(data: Sequence[DataConfig], terms: Terms) -> HeldOut:
         if text.split(maxsplit=1)[0] not in marks:
             raise DataError(f"Sentence {number} of those to show has no tag: begin it with {' or '.join(marks)}.")
     if terms.test_tagged:
-        return HeldOut(terms.test_tagged, "test", tagged=True)
+        return ComparisonTest(terms.test_tagged, "test", tagged=True)
     if len({one.tagged for one in data}) > 1:
         raise DataError("The variants are not trained on the same data: give --test-tagged to score all of them on.")
     if len(own := embedded(data[0].tagged)) == len(data[0].tagged):
-        return HeldOut(own, "test", tagged=True)
+        return ComparisonTest(own, "test", tagged=True)
     if data[0].valid_tagged and len({one.valid_tagged for one in data}) == 1:
-        return HeldOut(data[0].valid_tagged, "valid", tagged=True)
+        return ComparisonTest(data[0].valid_tagged, "valid", tagged=True)
     raise DataError("There is nothing to score on: give --test-tagged.")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from regard.atomic_files import digest
 from regard.compare.scoring import as_trained, score
-from regard.compare.training_run import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, Place, Record, contents_of
+from regard.compare.training_run import FAILED, FINISHED, INTERRUPTED, TRAINED, Job, RunFiles, RunRecord, contents_of
 from regard.compare.variants import VALIDATIONS
 from regard.config import Config
 from regard.config_io import read_toml
@@ -35,7 +35,7 @@ TRIAL, WINDOW = 40, 10
 Say = Callable[[str], None]
 
 
-def work(place: Place, say: Say, reporter: Reporter | None = None) -> Record:
+def work(place: RunFiles, say: Say, reporter: Reporter | None = None) -> RunRecord:
     """Do what is left of a recorded job. Errors are written to the record, not raised."""
     record = place.read()
     assert record is not None
@@ -65,7 +65,7 @@ def reason_of(error: Exception) -> str:
     return said if isinstance(error, RegardError) else f"{type(error).__name__}: {said}".strip(": ")
 
 
-def _train(place: Place, record: Record, say: Say, reporter: Reporter | None) -> Record:
+def _train(place: RunFiles, record: RunRecord, say: Say, reporter: Reporter | None) -> RunRecord:
     config = record.job.config
     if record.job.minutes:
         if not record.steps:
@@ -140,7 +140,7 @@ def _two_pairs(config: Config, path: Path) -> tuple[str, ...]:
 def main(folder: str, name: str) -> int:
     """Run the job and return the exit code."""
     try:
-        record = work(Place(Path(folder), name), lambda text: print(text, file=sys.stderr, flush=True))
+        record = work(RunFiles(Path(folder), name), lambda text: print(text, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         return 130
     return {FAILED: 1, INTERRUPTED: 130}.get(record.state, 0)

@@ -20,7 +20,7 @@ IGNORED: Final = -1
 """The padding value of `tokens_out` in a filled batch, ignored by the loss."""
 
 
-class Shape(NamedTuple):
+class BatchShape(NamedTuple):
     """Sizes of a batch."""
 
     rows: int
@@ -116,7 +116,7 @@ class Batch(NamedTuple):
         """Pad the batch to one of a few fixed shapes, with no text longer than `longest`."""
         return self.filled(few_shape(self.shape, batch_tokens, longest))
 
-    def filled(self, shape: Shape) -> "Batch":
+    def filled(self, shape: BatchShape) -> "Batch":
         """Pad the batch with empty rows and columns to a given shape, on the CPU.
 
         An added row has a source of one token, so that there is something to attend to, and no target. Links are padded
@@ -152,11 +152,13 @@ class Batch(NamedTuple):
         return [part for part in (*parts, self.written, self.named, self.covered) if part is not None]
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> BatchShape:
         """The shape of the batch."""
         links = 0 if self.links is None else len(self.links)
         rows, source = self.source.shape[:2]
-        return Shape(rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links, self.each)
+        return BatchShape(
+            rows, source if self.source.dim() == 2 else PICTURE, self.tokens_out.shape[1], links, self.each
+        )
 
 
 def twice(batch: Batch) -> Batch:
@@ -257,14 +259,14 @@ def rounded(length: int) -> int:
     return -(-length // step) * step
 
 
-def few_shape(shape: Shape, batch_tokens: int, longest: int) -> Shape:
+def few_shape(shape: BatchShape, batch_tokens: int, longest: int) -> BatchShape:
     """Return the fixed shape that a batch is padded to with `few_shapes`; the number of rows follows from the lengths.
 
     Lengths are not rounded up beyond `longest`: a model may support no more positions.
     """
     rows = max(shape.rows, batch_tokens // shape.each // max(rounded(shape.source), rounded(shape.target)))
     source, target = (max(length, min(rounded(length), longest)) for length in (shape.source, shape.target))
-    return Shape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0, shape.each)
+    return BatchShape(rows, source, target, max(shape.links, 2 * rows * target) if shape.links else 0, shape.each)
 
 
 def _permutation(random: np.random.PCG64, count: int) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from regard.data.check_rules import RULES, Action
-from regard.data.corpus_checks import Checked, Example, Finding, Side
+from regard.data.corpus_checks import Checked, CheckedSide, Example, Finding
 from regard.data.corpus_cleaning import Cleaned
 from regard.data.region_features import counted
 
@@ -85,7 +85,7 @@ def cleaned_to_json(cleaned: Cleaned) -> dict[str, Any]:
     return {**found, "out": str(cleaned.out), "dropped": str(cleaned.dropped), "kept": cleaned.kept}
 
 
-def _side(side: Side, pairs: int) -> dict[str, float]:
+def _side(side: CheckedSide, pairs: int) -> dict[str, float]:
     return {"words": side.words, "mean": side.words / max(1, pairs), "longest": side.longest}
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from regard.config import DataConfig
 from regard.data.corpus import Corpus, open_corpus
-from regard.data.held_out import Part, Selection
 from regard.data.languages import check_languages
-from regard.data.mixed_corpora import ONE, Entry, MixedCorpora, parse_mixed
+from regard.data.mixed_corpora import ONE, MixedCorpora, WeightedCorpus, parse_mixed
 from regard.data.tagged_corpora import TaggedCorpora, check_tagged, embedded, open_tagged, own_part, parse_entry
+from regard.data.validation_split import Part, Selection
 from regard.errors import ConfigError
 
 
@@ -21,11 +21,11 @@ class Split(NamedTuple):
     """None if there are too few distinct sources to hold some out."""
 
 
-def entries_of(data: DataConfig) -> tuple[Entry, ...]:
+def entries_of(data: DataConfig) -> tuple[WeightedCorpus, ...]:
     """Return the training corpora as entries."""
     if data.tagged:
         return tuple(parse_entry(entry) for entry in data.tagged)
-    return tuple(parse_mixed(entry) for entry in data.mixed) or (Entry(data.train),)
+    return tuple(parse_mixed(entry) for entry in data.mixed) or (WeightedCorpus(data.train),)
 
 
 def weights_of(data: DataConfig) -> tuple[Fraction, ...]:
@@ -68,7 +68,7 @@ def open_split(data: DataConfig, seed: int, reads: bool = True) -> Split:
     return Split(_joined(data, entries, train), _joined(data, once, valid))
 
 
-def _joined(data: DataConfig, entries: Sequence[Entry], opened: Sequence[Corpus]) -> Corpus:
+def _joined(data: DataConfig, entries: Sequence[WeightedCorpus], opened: Sequence[Corpus]) -> Corpus:
     weights = [entry.weight for entry in entries]
     if data.tagged:
         return TaggedCorpora([(entry.tag, corpus) for entry, corpus in zip(entries, opened, strict=True)], weights)

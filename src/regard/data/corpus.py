@@ -56,7 +56,7 @@ class Corpus(ABC):
         """Return an identifier that changes if the pairs may have changed, without reading them all."""
 
 
-class Files(Corpus):
+class FileCorpus(Corpus):
     """The base of corpora in files: checks that no pair is empty, and that the corpus is not."""
 
     def __init__(self, name: str, files: Sequence[LineFile]) -> None:
@@ -100,7 +100,7 @@ class Files(Corpus):
         return "\n".join((type(self).__name__, *(file.identity for file in self.files)))
 
 
-class ParallelFiles(Files):
+class ParallelCorpus(FileCorpus):
     """Two parallel files, paired line by line; a third file may have the alignments."""
 
     def __init__(self, files: Sequence[LineFile], counting: Counting | None = None) -> None:
@@ -137,7 +137,7 @@ class ParallelFiles(Files):
         )
 
 
-class Table(Files):
+class TsvCorpus(FileCorpus):
     """TSV: each line is source TAB target, optionally TAB alignment."""
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
@@ -152,7 +152,7 @@ class Table(Files):
         return Pair(columns[0], columns[1], alignment)
 
 
-class Records(Files):
+class JsonlCorpus(FileCorpus):
     """JSONL: each line is an object with `source`, `target` and optionally `alignment`."""
 
     def pair(self, number: int, lines: Sequence[str]) -> Pair:
@@ -167,7 +167,7 @@ class Records(Files):
         return Pair(source, target, alignment)
 
 
-class PlainText(Files):
+class PlainText(FileCorpus):
     """Plain text for language models: each line is a target without a source; blank lines are skipped."""
 
     paired = False
@@ -181,7 +181,7 @@ class PlainText(Files):
         return (Pair("", line) for line in file if line.strip())
 
 
-class Targets(Corpus):
+class TargetsOnly(Corpus):
     """The targets of a corpus, without the sources."""
 
     paired = False
@@ -197,14 +197,14 @@ class Targets(Corpus):
     def parts(self) -> tuple[Corpus, ...]:
         """The targets of each part of the corpus."""
         parts = self._corpus.parts
-        return (self,) if len(parts) == 1 else tuple(map(Targets, parts))
+        return (self,) if len(parts) == 1 else tuple(map(TargetsOnly, parts))
 
     def identity(self) -> str:
         """Distinguish the targets from the full corpus."""
         return f"{type(self).__name__}\n{self._corpus.identity()}"
 
 
-class Embedded(Corpus):
+class GeneratedCorpus(Corpus):
     """A corpus generated from a seed."""
 
     def __init__(self, name: str, split: str, size: int, seed: int) -> None:
@@ -267,7 +267,7 @@ def for_model(corpus: Corpus, reads: bool) -> Corpus:
             f"{corpus.name}: tags go before the source, and a language model (model.encoder.kind=none) reads none. "
             "Give the texts without tags."
         )
-    return corpus if reads or not corpus.paired else Targets(corpus)
+    return corpus if reads or not corpus.paired else TargetsOnly(corpus)
 
 
 def _open_parallel(parts: Sequence[str]) -> Corpus:
@@ -281,7 +281,7 @@ def _open_parallel(parts: Sequence[str]) -> Corpus:
             if os.path.samefile(first, second):
                 what = f"{first} is given twice" if first == second else f"{first} and {second} are the same file"
                 raise DataError(f"{what}: source and target must be two files.")
-    return ParallelFiles(files, counting)
+    return ParallelCorpus(files, counting)
 
 
 def _open_embedded(given: str, name: str, details: Sequence[str], split: str, seed: int) -> Corpus:
@@ -296,7 +296,7 @@ def _open_embedded(given: str, name: str, details: Sequence[str], split: str, se
                 f"{detail!r} in {given!r} is neither a number of pairs nor a split ({', '.join(SPLITS)}). "
                 f"Write for instance {name}:20000."
             )
-    return Embedded(name, split, default_size(split) if size is None else size, seed)
+    return GeneratedCorpus(name, split, default_size(split) if size is None else size, seed)
 
 
 def _open_single(file: LineFile) -> Corpus:
@@ -304,16 +304,16 @@ def _open_single(file: LineFile) -> Corpus:
     endings = [ending for ending in Path(file.name).suffixes if ending not in (".gz", ".xz")]
     ending = endings[-1].lower() if endings else ""
     if ending == ".tsv":
-        return Table(file.name, [file])
+        return TsvCorpus(file.name, [file])
     if ending in (".jsonl", ".ndjson"):
-        return Records(file.name, [file])
+        return JsonlCorpus(file.name, [file])
     first = next(iter(file), None)
     if first is None:
         raise DataError(f"{file.name} is empty: there is nothing to learn from.")
     if _OBJECT.match(first) or (first.lstrip().startswith("{") and "\t" not in first):
-        return Records(file.name, [file])
+        return JsonlCorpus(file.name, [file])
     if "\t" in first:
-        return Table(file.name, [file])
+        return TsvCorpus(file.name, [file])
     if ending == ".txt":
         return PlainText(file.name, [file])
     raise DataError(

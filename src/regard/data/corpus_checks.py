@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.check_rules import FEW_LINES, RULES, Action, Broken, HeldOut, broken, repeated, sound
-from regard.data.corpus import Corpus, Files
+from regard.data.corpus import Corpus, FileCorpus
 from regard.data.line_features import FAULTS, Features, Measured, measure
-from regard.data.raw_lines import BLANK, Entry, entries
+from regard.data.raw_lines import BLANK, RawLine, entries
 from regard.data.region_features import counted
 from regard.errors import ConfigError, did_you_mean
 
@@ -67,7 +67,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Side:
+class CheckedSide:
     """Statistics of the texts of one side."""
 
     words: int
@@ -86,8 +86,8 @@ class Checked:
     pairs: int
     """The number of well-formed lines."""
     aligned: int
-    source: Side
-    target: Side
+    source: CheckedSide
+    target: CheckedSide
     findings: tuple[Finding, ...]
     """The rules that some line breaks."""
 
@@ -120,7 +120,7 @@ class Options:
                     f"--drop: no rule {name!r}. There are {', '.join(droppable)}.{did_you_mean(name, droppable)}"
                 )
 
-    def read(self, corpus: Corpus) -> Iterator[Entry]:
+    def read(self, corpus: Corpus) -> Iterator[RawLine]:
         """Yield the entries of a corpus, limited and reversed as the options say."""
         lines = (entry.reversed() for entry in entries(corpus)) if self.reverse else entries(corpus)
         return islice(lines, self.size)
@@ -138,7 +138,7 @@ def check(corpus: Corpus, against: Sequence[Corpus] = (), options: Options | Non
     return Checked(**{**vars(checked), "findings": tuple(shown)})
 
 
-def glance(corpus: Corpus) -> str:
+def quick_check(corpus: Corpus) -> str:
     """Return one line on how many of the first pairs look wrong, and why; empty if none does.
 
     It takes a fraction of a second for any corpus size. Repeated pairs do no harm and are not reported.
@@ -152,7 +152,7 @@ def glance(corpus: Corpus) -> str:
     told = f"{count:,} of the first {_GLANCE:,} {unit}s" if partly else counted(count, unit)
     verb, them = ("looks", "it") if count == 1 else ("look", "them")
     reasons = ", ".join(f"{finding.count:,} {finding.broken.rule.brief}" for finding in wrong)
-    given = " ".join(file.name for file in corpus.files) if isinstance(corpus, Files) else corpus.name
+    given = " ".join(file.name for file in corpus.files) if isinstance(corpus, FileCorpus) else corpus.name
     return f"{told} {verb} wrong ({reasons}): regard data {given} --check shows {them}"
 
 
@@ -181,8 +181,8 @@ def _judge(
     return Checked(corpus.name, corpus.paired, lines, len(within), aligned, source, target, tuple(found)), found
 
 
-def _side(words: NDArray[np.int32]) -> Side:
-    return Side(int(words.sum()), int(words.max(initial=0)))
+def _side(words: NDArray[np.int32]) -> CheckedSide:
+    return CheckedSide(int(words.sum()), int(words.max(initial=0)))
 
 
 def _finding(one: Broken, lines: int, shared: float, options: Options) -> Finding:
@@ -211,7 +211,7 @@ def _shown(one: Broken) -> list[int]:
     return places
 
 
-def _with_examples(finding: Finding, lines: dict[int, Entry]) -> Finding:
+def _with_examples(finding: Finding, lines: dict[int, RawLine]) -> Finding:
     one, examples = finding.broken, []
     for i, place in enumerate(_shown(one)):
         entry = lines[place]

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from regard.data.corpus import Corpus, Files
+from regard.data.corpus import Corpus, FileCorpus
 from regard.data.corpus_checks import Checked, Options, check
 from regard.data.pair import Pair, record, row
-from regard.data.raw_lines import BLANK, Entry
+from regard.data.raw_lines import BLANK, RawLine
 from regard.errors import ConfigError, DataError
 
 _TABLES, _RECORDS, _TEXTS = (".tsv",), (".jsonl", ".ndjson"), (".txt",)
@@ -59,12 +59,12 @@ def _check_out(corpus: Corpus, out: Path, against: Sequence[Corpus]) -> None:
         what = "pairs are written as" if corpus.paired else "texts are written as"
         raise ConfigError(f"--clean {out}: {what} {' or '.join(allowed)}, chosen by the suffix.")
     for one in (corpus, *against):
-        for file in one.files if isinstance(one, Files) else ():
+        for file in one.files if isinstance(one, FileCorpus) else ():
             if out.exists() and os.path.exists(file.name) and os.path.samefile(out, file.name):
                 raise ConfigError(f"--clean {out}: this file is also an input. Give another file.")
 
 
-def _forms(out: Path, name: str) -> tuple[Callable[[Pair, int], str], Callable[[str, int, Entry], str]]:
+def _forms(out: Path, name: str) -> tuple[Callable[[Pair, int], str], Callable[[str, int, RawLine], str]]:
     """Return the functions that format a pair and a dropped line."""
     ending = out.suffix.lower()
     if ending in _RECORDS:
@@ -74,12 +74,12 @@ def _forms(out: Path, name: str) -> tuple[Callable[[Pair, int], str], Callable[[
     return lambda pair, number: row(pair, name, number, "--clean OUT.jsonl"), _dropped_row
 
 
-def _dropped_record(rule: str, number: int, entry: Entry) -> str:
+def _dropped_record(rule: str, number: int, entry: RawLine) -> str:
     told = {"rule": rule, "line": number, **json.loads(record(entry.pair)), **({"why": entry.why} if entry.why else {})}
     return json.dumps(told, ensure_ascii=False)
 
 
-def _dropped_row(rule: str, number: int, entry: Entry) -> str:
+def _dropped_row(rule: str, number: int, entry: RawLine) -> str:
     texts = (entry.pair.source, entry.pair.target)
     columns = [text.replace("\n", " ").replace("\r", " ") for text in texts if text or entry.fault != "malformed"]
     return "\t".join((rule, str(number), *columns))

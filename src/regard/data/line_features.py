@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.raw_lines import BLANK, EMPTY, MALFORMED, Entry
+from regard.data.raw_lines import BLANK, EMPTY, MALFORMED, RawLine
 from regard.data.unicode_scripts import CONTROL, FOLDED, SPACE, SUSPECT, TAGGING, Characters, Scripts
 
 FAULTS: Final = ("", MALFORMED, EMPTY, BLANK)
@@ -75,7 +75,7 @@ class _Texts(NamedTuple):
     oddities: NDArray[np.uint8]
 
 
-def measure(lines: Iterable[Entry]) -> Measured:
+def measure(lines: Iterable[RawLine]) -> Measured:
     """Compute the features of a corpus in one pass."""
     scripts, parts, found, asked = Scripts(), [], 0, 0
     for batch in _batches(lines):
@@ -88,9 +88,9 @@ def measure(lines: Iterable[Entry]) -> Measured:
     return Measured(whole, tuple(scripts.names), found / max(1, asked))
 
 
-def _batches(lines: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _batches(lines: Iterable[RawLine]) -> Iterator[list[RawLine]]:
     """Group lines into batches, with fewer lines if they are long."""
-    batch: list[Entry] = []
+    batch: list[RawLine] = []
     room, coming = _CHARACTERS_AT_ONCE, iter(lines)
     while more := list(islice(coming, 64)):
         batch += more
@@ -102,7 +102,7 @@ def _batches(lines: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _features(batch: Sequence[Entry], scripts: Scripts) -> Features:
+def _features(batch: Sequence[RawLine], scripts: Scripts) -> Features:
     texts = _describe([*(entry.pair.source for entry in batch), *(entry.pair.target for entry in batch)], scripts)
     return Features(
         np.array([FAULTS.index(entry.fault) for entry in batch], np.uint8),

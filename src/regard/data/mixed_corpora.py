@@ -25,7 +25,7 @@ HEAVIEST: Final = 1_000
 ONE: Final = Fraction(1)
 
 
-class Entry(NamedTuple):
+class WeightedCorpus(NamedTuple):
     """A parsed `CORPUS*WEIGHT` or `TAG=CORPUS*WEIGHT`."""
 
     parts: tuple[str, ...]
@@ -107,7 +107,7 @@ def shown(weight: Fraction) -> str:
     return str(weight) if weight.denominator == 1 else f"{float(weight):.9f}".rstrip("0")
 
 
-def parse_mixed(entry: str, setting: str = "data.mixed") -> Entry:
+def parse_mixed(entry: str, setting: str = "data.mixed") -> WeightedCorpus:
     """Parse one `CORPUS*WEIGHT`, or `CORPUS` of weight 1; commas separate the files of a corpus."""
     corpus, star, written = entry.rpartition("*")
     parts = tuple(part.strip() for part in (corpus if star else entry).split(","))
@@ -119,7 +119,7 @@ def parse_mixed(entry: str, setting: str = "data.mixed") -> Entry:
         )
     if STDIN in parts:
         raise ConfigError(f"{setting}: {entry!r} is standard input, which cannot be mixed: give a file.")
-    return Entry(parts, weight)
+    return WeightedCorpus(parts, weight)
 
 
 def _weight(entry: str, written: str, setting: str) -> Fraction:

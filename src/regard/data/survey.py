@@ -27,7 +27,7 @@ _UNSPACED: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYAN
 
 
 @dataclass(frozen=True)
-class Side:
+class SurveyedSide:
     """Statistics of the sources or of the targets."""
 
     characters: float
@@ -73,8 +73,8 @@ class Survey:
     """Whether there are sources at all."""
     targets: int
     """Different targets (in the part that is looked at closely)."""
-    source: Side
-    target: Side
+    source: SurveyedSide
+    target: SurveyedSide
 
 
 def survey(corpus: Iterable[Pair], seed: int = 1) -> Survey:
@@ -120,7 +120,7 @@ def frequent_words(counts: Counter[str], texts: int) -> set[str]:
     return {word for word, count in counts.items() if count >= least}
 
 
-def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
+def _side(texts: Sequence[str], longest: int, most_words: int) -> SurveyedSide:
     counts = Counter[str]()
     for text in texts:
         counts.update(text.split())
@@ -136,7 +136,7 @@ def _side(texts: Sequence[str], longest: int, most_words: int) -> Side:
         spelled.append(len(rare) <= 1)
         units.append(len(found) + sum(map(len, rare)))
     unspaced = sum(count for character, count in letters.items() if _is_unspaced(character))
-    return Side(
+    return SurveyedSide(
         characters=_mean([len(text) for text in texts]),
         longest=longest,
         words=_mean(words),

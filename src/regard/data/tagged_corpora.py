@@ -14,7 +14,7 @@ from regard.config import DataConfig
 from regard.data.builtin_corpora import corpora
 from regard.data.corpus import Corpus, open_corpus
 from regard.data.line_files import STDIN
-from regard.data.mixed_corpora import Entry, MixedCorpora, parse_mixed
+from regard.data.mixed_corpora import MixedCorpora, WeightedCorpus, parse_mixed
 from regard.data.pair import Pair
 from regard.data.special_tokens import tag_mark
 from regard.errors import ConfigError, did_you_mean
@@ -83,7 +83,7 @@ def own_part(parts: Sequence[str]) -> tuple[str, ...]:
     return (name,) if name in corpora else ()
 
 
-def parse_entry(entry: str, setting: str = "data.tagged") -> Entry:
+def parse_entry(entry: str, setting: str = "data.tagged") -> WeightedCorpus:
     """Parse one `TAG=CORPUS` or `TAG=CORPUS*WEIGHT`."""
     tag, equals, corpus = entry.partition("=")
     parts = [part.strip() for part in corpus.split(",")]

@@ -7,15 +7,15 @@ import torch
 
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search_loop import Choose, Chosen, best, run
-from regard.decoding.search_methods import Request, methods
+from regard.decoding.search_loop import ExtensionSelector, SelectedExtensions, best, run_search
+from regard.decoding.search_methods import DecodingRequest, methods
 from regard.decoding.terminology.constrained_beam_search import constrained_beam_search
 from regard.decoding.token_limits import NEVER, Rules
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Float, Int, Tensor
 
 
-class Beam(Choose):
+class Beam(ExtensionSelector):
     r"""Keep the best extensions of all live hypotheses of a group (Sutskever et al. 2014, section 3.2).
 
     With G groups of B / G hypotheses, the groups choose in turn, and each time that an earlier group has chosen a token
@@ -38,7 +38,7 @@ class Beam(Choose):
         possible: Float[Tensor, "B N W"],
         length: int,
         sentences: Int[Tensor, " B"],
-    ) -> Chosen:
+    ) -> SelectedExtensions:
         """Let the groups choose in turn; before the first token they all extend the same single hypothesis."""
         slots = max(1, totals.shape[1] // self.groups)
         chosen = []
@@ -51,7 +51,7 @@ class Beam(Choose):
             chosen.append((tokens, parents + first))
             if taken is not None:
                 taken.scatter_add_(1, tokens, (ranked > NEVER).to(taken.dtype))
-        return Chosen(*(torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True)))
+        return SelectedExtensions(*(torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True)))
 
     def _best(
         self, totals: Float[Tensor, "B N"], possible: Float[Tensor, "B N W"]
@@ -66,19 +66,19 @@ class Beam(Choose):
 
 @methods.register("beam")
 def beam_search(
-    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Keep the decoding.beam best hypotheses at each step (Sutskever et al. 2014); greedy with a beam of one."""
     if request.constraints is not None:
         return constrained_beam_search(decoder, encoded, options, request)
     rules = Rules.make(encoded.mask, options, request)
-    outcome = run(decoder, encoded, rules, request, Beam(options.beam))
+    outcome = run_search(decoder, encoded, rules, request, Beam(options.beam))
     return outcome.trace([ends[: request.n_best] for ends in outcome.ends])
 
 
 @methods.register("diverse")
 def diverse_beam_search(
-    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Split the beam into groups that avoid each other's words (Vijayakumar et al. 2016).
 
@@ -87,7 +87,7 @@ def diverse_beam_search(
     """
     rules = Rules.make(encoded.mask, options, request)
     choose = Beam(options.beam, options.groups or options.beam, options.diversity)
-    outcome = run(decoder, encoded, rules, request, choose)
+    outcome = run_search(decoder, encoded, rules, request, choose)
     return [_distinct(found)[: request.n_best] for found in outcome.trace(outcome.ends)]
 
 

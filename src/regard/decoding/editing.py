@@ -14,7 +14,7 @@ from regard.decoding.edit_hooks import hooks_of
 from regard.decoding.edits import Edit, ForcePrefix, KeepPrefix, SetRow, SetWeights
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
-from regard.decoding.search import Request, check_options, search_for
+from regard.decoding.search import DecodingRequest, check_options, search_for
 from regard.decoding.teacher_forcing import force
 from regard.decoding.token_limits import limit
 from regard.decoding.translation import Translation
@@ -262,7 +262,7 @@ def search(
         forced = force_edited(translator, source, prefix, edits)
         score = sum(forced.log_probs) / length_penalty(len(prefix), options.length_penalty)
         return translator._written(text, source, [replace(forced, score=score)], options)
-    request = Request(
+    request = DecodingRequest(
         BOS,
         EOS,
         translator._banned(options),

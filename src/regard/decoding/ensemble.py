@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.attention import Attention
 from regard.errors import ConfigError
-from regard.models.protocol import Decoder, Encoded, Step, Taught
+from regard.models.protocol import Decoder, Encoded, Step, TeacherForced
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -92,12 +92,12 @@ class EnsembleDecoder(Decoder[tuple[Any, ...]]):
         """Restrict each member to one source position."""
         return tuple(member.alone(own, rows, places) for member, own in zip(self.members, state, strict=True))
 
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> TeacherForced:
         """Run each member over the same tokens. The features are log-probabilities, as outputs are averaged."""
         taught = [member.teach(tokens, own, look) for member, own in zip(self.members, _split(encoded), strict=True)]
         logits = [member.logits(own) for member, own in zip(self.members, taught, strict=True)]
         weights = [own.weights for own in taught if own.weights is not None]
-        return Taught(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
+        return TeacherForced(self._mean(logits), _join(weights) if len(weights) == len(taught) else None)
 
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Return them unchanged: `teach` returns log-probabilities."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import draw
-from regard.decoding.search_methods import Request, methods
+from regard.decoding.search_methods import DecodingRequest, methods
 from regard.models.protocol import Decoder, Encoded
 from regard.registry import Registry
 
@@ -80,7 +80,7 @@ def bleu(texts: Sequence[str]) -> NDArray[np.float64]:
 
 @methods.register("mbr")
 def minimum_bayes_risk(
-    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Of decoding.samples samples, return the one most similar to the others (Eikema & Aziz 2020; chrF or BLEU).
 

@@ -15,7 +15,7 @@ import torch
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search_loop import no_translation, not_finite
-from regard.decoding.search_methods import Request
+from regard.decoding.search_methods import DecodingRequest
 from regard.decoding.token_limits import Rules
 from regard.models.seq2seq import Seq2Seq
 from regard.native.decoder import LONGEST, Engine, Found, Options, SearchRequest, UnknownError
@@ -101,7 +101,7 @@ def _version(model: Seq2Seq) -> tuple[int, ...]:
 
 
 def search_natively(
-    engine: Engine, starts: Sequence[Any], options: DecodingConfig, requests: Sequence[Request]
+    engine: Engine, starts: Sequence[Any], options: DecodingConfig, requests: Sequence[DecodingRequest]
 ) -> list[list[Hypothesis]]:
     """Return the best hypotheses of all sentences of several batches, each with its own request.
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search_loop import Choose, Chosen, Outcome, best, run
-from regard.decoding.search_methods import Request, methods
+from regard.decoding.search_loop import ExtensionSelector, Outcome, SelectedExtensions, best, run_search
+from regard.decoding.search_methods import DecodingRequest, methods
 from regard.decoding.token_limits import Rules
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Float, Int, Tensor
@@ -28,7 +28,7 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 
 @methods.register("sample")
 def sample(
-    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Sample each token (temperature, top-k, nucleus: Holtzman et al. 2020).
 
@@ -39,7 +39,9 @@ def sample(
     return by_sentence(outcome.trace(outcome.ends), request.n_best)
 
 
-def draw(decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request, count: int) -> Outcome:
+def draw(
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest, count: int
+) -> Outcome:
     """Sample `count` hypotheses of each sentence; sample k of sentence n is number n * count + k of the outcome."""
     # A single hypothesis is not ranked against others.
     options = replace(options, beam=1, length_penalty=0.0, coverage_penalty=0.0)
@@ -47,7 +49,7 @@ def draw(decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, reque
     keys = range(len(encoded.mask)) if request.keys is None else request.keys
     numbers = uniform(options.seed, keys, count, int(rules.limits.max()))
     choose = Draw(torch.from_numpy(numbers).to(encoded.mask.device), options)
-    return run(decoder, encoded, rules, replace(request, n_best=1), choose, copies=count)
+    return run_search(decoder, encoded, rules, replace(request, n_best=1), choose, copies=count)
 
 
 def by_sentence(found: Sequence[list[Hypothesis]], count: int) -> list[list[Hypothesis]]:
@@ -56,7 +58,7 @@ def by_sentence(found: Sequence[list[Hypothesis]], count: int) -> list[list[Hypo
     return [alone[first : first + count] for first in range(0, len(alone), count)]
 
 
-class Draw(Choose):
+class Draw(ExtensionSelector):
     r"""Sample a token by inverting the cumulative distribution: the first token whose cumulative probability exceeds u.
 
     The distribution is :math:`p(w)^{1/\tau}`, normalised, over the allowed tokens; of these the `top_k` most probable
@@ -77,7 +79,7 @@ class Draw(Choose):
         possible: Float[Tensor, "B 1 W"],
         length: int,
         sentences: Int[Tensor, " B"],
-    ) -> Chosen:
+    ) -> SelectedExtensions:
         """Sample one token for each hypothesis."""
         scores, names = possible[:, 0], None
         if self.top_k or self.top_p < 1:
@@ -92,7 +94,7 @@ class Draw(Choose):
         # are zero the choice does not matter, as the caller sees that it is impossible, but the index must exist.
         places = torch.searchsorted(reached, wanted, right=True).clamp(max=scores.shape[1] - 1)
         tokens = places if names is None else names.gather(1, places)
-        return Chosen(tokens, torch.zeros_like(tokens))
+        return SelectedExtensions(tokens, torch.zeros_like(tokens))
 
 
 def nucleus(probabilities: Float[Tensor, "B N"], top_p: float) -> Bool[Tensor, "B N"]:

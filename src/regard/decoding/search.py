@@ -12,7 +12,7 @@ from regard.config import DecodingConfig
 from regard.decoding import beam_search, sampling  # noqa: F401 (importing them registers them)
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.minimum_bayes_risk import utilities
-from regard.decoding.search_methods import Request, methods, spell
+from regard.decoding.search_methods import DecodingRequest, methods, spell
 from regard.decoding.terminology.constraint_state import Constraints
 from regard.decoding.terminology.term_extraction import compile_keep
 from regard.decoding.token_limits import SPARE
@@ -22,8 +22,8 @@ from regard.models.protocol import Decoder, Encoded
 
 __all__ = [
     "SPARE",
+    "DecodingRequest",
     "Hypothesis",
-    "Request",
     "check_options",
     "in_words",
     "methods",
@@ -66,18 +66,18 @@ def search(
     `banned` tokens are never generated. `prefix` gives each sentence the tokens that it must start with (of any number,
     banned or not); they count in lengths and scores like all others. With `candidates`, each hypothesis has that many
     of the most probable tokens at each step. `longest`, `keys`, `write`, `look`, `words` and `constraints` are as in
-    `Request`.
+    `DecodingRequest`.
     """
     check_options(options, n_best, candidates)
     if not len(encoded.mask):
         return []
     own = (longest, decoder.most, keys, write, look, words, constraints)
-    request = Request(bos, eos, banned, prefix, n_best, candidates, *own)
+    request = DecodingRequest(bos, eos, banned, prefix, n_best, candidates, *own)
     return search_for(decoder, encoded, options, request)
 
 
 def search_for(
-    decoder: Decoder[State], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[State], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Run a search with options that were checked."""
     if request.constraints is not None and options.method != "beam":

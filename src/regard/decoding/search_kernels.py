@@ -47,7 +47,7 @@ def top(
 
 @triton.jit
 @no_type_check
-def _move(state, parents, size, BEAM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+def _reorder_rows(state, parents, size, BEAM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """Move a block of all hypotheses of a sentence to the slots of their extensions."""
     sentence = tl.program_id(0).to(tl.int64)
     at, row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, ROWS)
@@ -59,12 +59,12 @@ def _move(state, parents, size, BEAM: tl.constexpr, ROWS: tl.constexpr, BLOCK: t
     tl.store(first + row[:, None] * size + at[None, :], moved, mask=inside)
 
 
-def move(state: Tensor, parents: Int[Tensor, "B N"]) -> None:
+def reorder_rows_(state: Tensor, parents: Int[Tensor, "B N"]) -> None:
     """Move row `parents[b, n]` of sentence b to its row n, in place; rows must be contiguous."""
     sentences, beam = parents.shape
     size = state.numel() // len(state)
     block = min(1024, triton.next_power_of_2(size))
-    _move[(sentences, triton.cdiv(size, block))](
+    _reorder_rows[(sentences, triton.cdiv(size, block))](
         state, parents, size, BEAM=beam, ROWS=triton.next_power_of_2(beam), BLOCK=block, num_warps=4
     )
 
@@ -153,7 +153,7 @@ class Choosing(NamedTuple):
     penalties: Float[Tensor, " L"]
     length: Int[Tensor, " 1"]
     broken: Int[Tensor, " 1"]
-    board: Any
+    beams: Any
     record: Any
     eos: int
     most: float
@@ -164,15 +164,15 @@ def choose(
     near: Float[Tensor, "R N"], words: Int[Tensor, "R N"], whole: Float[Tensor, " R"], at: Choosing
 ) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
     """Choose and store the next hypotheses; return which ones they extend, within their sentence and among all."""
-    board = at.board
-    count, beam = board.totals.shape
-    kept = board.scores.shape[1]
+    beams = at.beams
+    count, beam = beams.totals.shape
+    kept = beams.scores.shape[1]
     parents = torch.empty(count, beam, dtype=torch.long, device=near.device)
     rows = torch.empty(count * beam, dtype=torch.long, device=near.device)
-    going = board.going.view(torch.uint8)
+    going = beams.going.view(torch.uint8)
     _choose[(count,)](
-        near, words, whole, at.penalties, at.length, board.limits, board.highest, going, board.totals,
-        board.scores, board.lengths, board.slots, board.finished, board.cut, board.token, at.broken,
+        near, words, whole, at.penalties, at.length, beams.limits, beams.highest, going, beams.totals,
+        beams.scores, beams.lengths, beams.slots, beams.finished, beams.cut, beams.token, at.broken,
         *at.record, parents, rows, count, at.eos, at.most,
         BEAM=beam, KEPT=kept, PATIENT=at.most > 0, WIDE=max(2, triton.next_power_of_2(max(beam, kept))),
         ALL=max(2, triton.next_power_of_2(beam * beam)), num_warps=1,

@@ -1,9 +1,9 @@
 """The loop that all decoding methods share, written against the Decoder interface alone.
 
-At each step the decoder scores the extensions of every live hypothesis, and a `Choose` selects those to keep. Those
-that end (with the end token, or at the maximum length without it) are set aside, ranked by the score of Wu et al. 2016;
-the others stay live. A sentence is finished when no live hypothesis can beat the worst of those set aside, and then
-leaves the batch.
+At each step the decoder scores the extensions of every live hypothesis, and an `ExtensionSelector` selects those to
+keep. Those that end (with the end token, or at the maximum length without it) are set aside, ranked by the score of Wu
+et al. 2016; the others stay live. A sentence is finished when no live hypothesis can beat the worst of those set
+aside, and then leaves the batch.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import torch
 
 from regard.decoding.hypothesis import End, History, Hypothesis
 from regard.decoding.penalties import best_length_penalty, coverage_penalty, length_penalty
-from regard.decoding.search_methods import Request
+from regard.decoding.search_methods import DecodingRequest
 from regard.decoding.token_limits import NEVER, Rules
 from regard.errors import ConfigError, ModelError
 from regard.models.protocol import Decoder, Encoded
@@ -24,7 +24,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 State = TypeVar("State")
 
 
-class Chosen(NamedTuple):
+class SelectedExtensions(NamedTuple):
     """The extensions to keep at one step, M for each sentence."""
 
     tokens: Int[Tensor, "B M"]
@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
     """Which slots are filled; None for all."""
 
 
-class Choose(ABC):
+class ExtensionSelector(ABC):
     """Selects extensions. Slots are split into `groups`, each with its own list of finished hypotheses."""
 
     groups: int = 1
@@ -48,7 +48,7 @@ class Choose(ABC):
         possible: Float[Tensor, "B N W"],
         length: int,
         sentences: Int[Tensor, " B"],
-    ) -> Chosen:
+    ) -> SelectedExtensions:
         """Select tokens number `length`, given each hypothesis's total and each extension's log-probability."""
 
 
@@ -131,8 +131,13 @@ class Outcome(NamedTuple):
         return [[next(traced) for _ in group] for group in ends]
 
 
-def run(
-    decoder: Decoder[State], encoded: Encoded, rules: Rules, request: Request, choose: Choose, copies: int = 1
+def run_search(
+    decoder: Decoder[State],
+    encoded: Encoded,
+    rules: Rules,
+    request: DecodingRequest,
+    choose: ExtensionSelector,
+    copies: int = 1,
 ) -> Outcome:
     """Run the decoder until every sentence is finished.
 
@@ -148,7 +153,12 @@ def run(
 
 
 def steps(
-    decoder: Decoder[State], encoded: Encoded, rules: Rules, request: Request, choose: Choose, copies: int = 1
+    decoder: Decoder[State],
+    encoded: Encoded,
+    rules: Rules,
+    request: DecodingRequest,
+    choose: ExtensionSelector,
+    copies: int = 1,
 ) -> Generator[tuple[History, Float[Tensor, "B N"]], None, Outcome]:
     """Run the same search a step at a time: after each, yield the history and the totals of the chosen extensions."""
     mask = encoded.mask if copies == 1 else encoded.mask.repeat_interleave(copies, dim=0)

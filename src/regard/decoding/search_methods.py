@@ -20,7 +20,7 @@ def spell(tokens: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class DecodingRequest:
     """What a search should return; `DecodingConfig` says how to search."""
 
     bos: int
@@ -47,6 +47,6 @@ class Request:
     """The terms that each sentence must contain; None if there are none."""
 
 
-Method = Callable[[Decoder[Any], Encoded, DecodingConfig, Request], list[list[Hypothesis]]]
+Method = Callable[[Decoder[Any], Encoded, DecodingConfig, DecodingRequest], list[list[Hypothesis]]]
 
 methods: Registry[Method] = Registry("decoding method", "methods")

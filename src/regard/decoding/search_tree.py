@@ -11,8 +11,8 @@ from regard.decoding.editing import encode, options_for
 from regard.decoding.edits import ForcePrefix
 from regard.decoding.hypothesis import End
 from regard.decoding.penalties import length_penalty
-from regard.decoding.search import Request, check_options
-from regard.decoding.search_loop import Chosen, best, run
+from regard.decoding.search import DecodingRequest, check_options
+from regard.decoding.search_loop import SelectedExtensions, best, run_search
 from regard.decoding.token_limits import NEVER, Rules
 from regard.errors import ConfigError
 from regard.models.inference_mode import inference_mode
@@ -129,7 +129,7 @@ class RecordingBeam(Beam):
         possible: Float[Tensor, "1 N W"],
         length: int,
         sentences: Int[Tensor, " 1"],
-    ) -> Chosen:
+    ) -> SelectedExtensions:
         """Choose and record."""
         chosen = super().__call__(totals, possible, length, sentences)
         near, tokens = best(possible[0], self.width)
@@ -155,11 +155,11 @@ def search_tree(translator: "Translator", text: str, beam: int | None, to: str |
     source, text = encode(translator, text, to)
     target, decoder = translator.tokenizers.target, translator.decoder(options)
     most = translator.model.decoder.most
-    request = Request(BOS, EOS, translator._banned(options), n_best=beam, most=most, look=False)
+    request = DecodingRequest(BOS, EOS, translator._banned(options), n_best=beam, most=most, look=False)
     choose = RecordingBeam(beam)
     with inference_mode(translator.model):
         encoded = translator.model.encode(*(part.to(translator.device) for part in pad_sources([source])))
-        outcome = run(decoder, encoded, Rules.make(encoded.mask, options, request), request, choose)
+        outcome = run_search(decoder, encoded, Rules.make(encoded.mask, options, request), request, choose)
     finished = {choose.slots[end.length][end.slot]: end for end in outcome.ends[0][:beam]}
     nodes = _nodes(choose.considered, finished, options.length_penalty)
     pieces = target.pieces([one.token for one in choose.considered])

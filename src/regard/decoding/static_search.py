@@ -8,16 +8,16 @@ import torch
 from torch.nn import functional
 
 from regard.decoding.penalties import length_penalty
-from regard.decoding.state_reordering import move, rows_of
+from regard.decoding.state_reordering import reorder_rows_, rows_of
 from regard.decoding.token_limits import NEVER
-from regard.decoding.top_k import MOST, Top, top_of
+from regard.decoding.top_k import MOST, TopLogits, top_k_logits
+from regard.devices import runs_kernels
 from regard.models.protocol import Decoder, Encoded, leaves
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.step_loop import runs_kernels
 
 
 class SearchSettings(NamedTuple):
-    """Options that are fixed for a frame."""
+    """Options that are fixed for a set of buffers."""
 
     beam: int
     n_best: int
@@ -30,8 +30,8 @@ class SearchSettings(NamedTuple):
     patience: float
 
 
-class Shape(NamedTuple):
-    """Capacity of a frame."""
+class BufferShape(NamedTuple):
+    """Capacity of a set of buffers."""
 
     sentences: int
     places: int
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """State of a frame's B sentences with N hypotheses each, of which K are to be returned."""
+    """State of the B sentences in a set of buffers, with N hypotheses each, of which K are to be returned."""
 
     limits: Int[Tensor, " B"]
     """Maximum length of each sentence, the end token included."""
@@ -62,7 +62,7 @@ class SearchState(NamedTuple):
     """The last token of each hypothesis."""
 
 
-class Record(NamedTuple):
+class SearchRecord(NamedTuple):
     """What was chosen at each step, as in `History`."""
 
     tokens: Int[Tensor, "T B N"]
@@ -70,11 +70,11 @@ class Record(NamedTuple):
     log_probs: Float[Tensor, "T B N"]
 
 
-class Frame:
+class SearchBuffers:
     """Preallocated tensors at fixed addresses for the search of some sentences, and the step that updates them."""
 
     def __init__(
-        self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: Shape, allowed: Tensor
+        self, decoder: Decoder[Any], like: Encoded, asked: SearchSettings, shape: BufferShape, allowed: Tensor
     ) -> None:
         """`like` is an encoder output with the same widths as those to be searched."""
         self.decoder, self.asked, self.shape = decoder, asked, shape
@@ -94,12 +94,12 @@ class Frame:
         """The first step with NaN logits; 0 if there is none."""
         whole = torch.zeros(count, size, dtype=torch.long, device=device)
         kept = torch.zeros(count, most, dtype=torch.long, device=device)
-        self.board = SearchState(
+        self.beams = SearchState(
             kept[:, 0].clone(), new, new > 0, whole + NEVER, kept + NEVER, kept, kept.clone(), kept[:, 0].clone(),
             whole + NEVER, whole,
         )  # fmt: skip
         steps = torch.zeros(shape.steps, count, size, dtype=torch.long, device=device)
-        self.record = Record(steps, steps.clone(), torch.zeros(steps.shape, device=device))
+        self.record = SearchRecord(steps, steps.clone(), torch.zeros(steps.shape, device=device))
         self.graph: torch.cuda.CUDAGraph | None = None
 
     # -- input
@@ -114,22 +114,22 @@ class Frame:
         empty = self.shape.sentences - len(limits)
         known = torch.tensor([*limits, *[0] * empty])
         highest = ((5 + known) / 6).pow(asked.alpha)
-        board = self.board
-        board.limits.copy_(send(known, device), non_blocking=True)
-        board.highest.copy_(send(highest, device), non_blocking=True)
-        torch.gt(board.limits, 0, out=board.going)
-        board.totals.fill_(NEVER)
+        beams = self.beams
+        beams.limits.copy_(send(known, device), non_blocking=True)
+        beams.highest.copy_(send(highest, device), non_blocking=True)
+        torch.gt(beams.limits, 0, out=beams.going)
+        beams.totals.fill_(NEVER)
         # All slots extend the first one, which is still empty.
-        board.totals[:, 0].masked_fill_(board.going, 0.0)
-        board.scores.fill_(NEVER)
-        board.cut.fill_(NEVER)
-        board.token.fill_(asked.bos)
-        for part in (board.lengths, board.slots, board.finished, self.broken):
+        beams.totals[:, 0].masked_fill_(beams.going, 0.0)
+        beams.scores.fill_(NEVER)
+        beams.cut.fill_(NEVER)
+        beams.token.fill_(asked.bos)
+        for part in (beams.lengths, beams.slots, beams.finished, self.broken):
             part.zero_()
         self.length.fill_(1)
 
-    def take_over(self, other: "Frame", places: Int[Tensor, " B"]) -> None:
-        """Continue with the sentences in these places of another frame; its record stays there."""
+    def take_over(self, other: "SearchBuffers", places: Int[Tensor, " B"]) -> None:
+        """Continue with the sentences in these places of other buffers; their record stays there."""
         count, size = self.shape.sentences, self.asked.beam
         kept = len(places)
         places = functional.pad(places, (0, count - kept))
@@ -140,10 +140,10 @@ class Frame:
                 continue
             picked = theirs.index_select(0, rows if len(theirs) == other.shape.sentences * size else places)
             ours[tuple(slice(min(a, b)) for a, b in zip(ours.shape, picked.shape, strict=True))].copy_(picked)
-        for ours, theirs in zip(self.board, other.board, strict=True):
+        for ours, theirs in zip(self.beams, other.beams, strict=True):
             ours.copy_(theirs.index_select(0, places))
-        self.board.going[kept:] = False
-        self.board.totals[kept:] = NEVER
+        self.beams.going[kept:] = False
+        self.beams.totals[kept:] = NEVER
         self.length.copy_(other.length)
         self.broken.copy_(other.broken)
 
@@ -180,34 +180,34 @@ class Frame:
         self.graph = graph
 
     def _advance(self) -> None:
-        asked, board = self.asked, self.board
-        step = self.decoder.step(board.token.flatten(), self.state, False)
+        asked, beams = self.asked, self.beams
+        step = self.decoder.step(beams.token.flatten(), self.state, False)
         forbidden = self.forbidden
         if asked.min_length:
             forbidden = forbidden | (self.is_eos & (self.length <= asked.min_length))
-        parents, rows = self._choose(top_of(step.logits, forbidden, asked.beam))
+        parents, rows = self._choose(top_k_logits(step.logits, forbidden, asked.beam))
         self._carry_on(step.state, parents, rows)
         self.length.add_(1)
 
-    def _choose(self, top: Top) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
+    def _choose(self, top: TopLogits) -> tuple[Int[Tensor, "B N"], Int[Tensor, " R"]]:
         """Choose the next hypotheses; return which ones they extend, within their sentence and among all rows."""
-        asked, board = self.asked, self.board
-        count, size = board.totals.shape
-        if size <= MOST and top.words.shape[1] == size and runs_kernels(board.totals.device):
+        asked, beams = self.asked, self.beams
+        count, size = beams.totals.shape
+        if size <= MOST and top.words.shape[1] == size and runs_kernels(beams.totals.device):
             from regard.decoding.search_kernels import Choosing, choose
 
-            at = (self.penalties, self.length, self.broken, board, self.record, asked.eos, asked.patience * asked.beam)
+            at = (self.penalties, self.length, self.broken, beams, self.record, asked.eos, asked.patience * asked.beam)
             return choose(*top, Choosing(*at))
         near, words, whole = top
-        ranked = ((board.totals.flatten() - whole)[:, None] + near).view(count, -1)
+        ranked = ((beams.totals.flatten() - whole)[:, None] + near).view(count, -1)
         chosen = ranked.topk(size, dim=1).indices
         parents = chosen // near.shape[1]
         tokens = words.view(count, -1).gather(1, chosen)
         log_probs = near.view(count, -1).gather(1, chosen) - whole.view(count, -1).gather(1, parents)
-        self._settle(board.totals.gather(1, parents) + log_probs, tokens)
+        self._settle(beams.totals.gather(1, parents) + log_probs, tokens)
         for table, new in zip(self.record, (tokens, parents, log_probs), strict=True):
             table.index_copy_(0, self.length - 1, new[None])
-        board.token.copy_(tokens)
+        beams.token.copy_(tokens)
         return parents, rows_of(parents)
 
     def _carry_on(self, after: Any, parents: Int[Tensor, "B N"], rows: Int[Tensor, " R"]) -> None:
@@ -219,7 +219,7 @@ class Frame:
         for ours, new in zip(leaves(self.state), leaves(after), strict=True):
             moved = moves and new.dim() and len(new) == len(rows) and new.dtype != torch.bool
             if moved and new is ours:
-                move(ours, parents)
+                reorder_rows_(ours, parents)
             elif moved:
                 torch.index_select(new, 0, rows, out=ours)
             elif new is not ours:
@@ -227,39 +227,39 @@ class Frame:
 
     def _settle(self, totals: Float[Tensor, "B N"], tokens: Int[Tensor, "B N"]) -> None:
         """Set finished hypotheses aside, and stop searching finished sentences."""
-        asked, board, length = self.asked, self.board, self.length
+        asked, beams, length = self.asked, self.beams, self.length
         penalty = self.penalties.index_select(0, length)
         scores = totals / penalty
         complete = tokens == asked.eos
-        ended = complete | (length >= board.limits)[:, None]
+        ended = complete | (length >= beams.limits)[:, None]
         worst = self._set_aside(scores.masked_fill(~complete, NEVER))
-        is_last = (length == board.limits)[:, None] & ~complete
-        board.cut.copy_(torch.where(is_last, scores, board.cut))
+        is_last = (length == beams.limits)[:, None] & ~complete
+        beams.cut.copy_(torch.where(is_last, scores, beams.cut))
         # A NaN must be detected, in a sentence that is still searched.
         numbers = totals == totals
-        lost = (~numbers.all(dim=1) & board.going).any()
+        lost = (~numbers.all(dim=1) & beams.going).any()
         self.broken.copy_(torch.where(lost & (self.broken == 0), length, self.broken))
         totals = torch.where(ended & numbers, NEVER, totals)
-        best = board.highest.maximum(self.penalties.index_select(0, length + 1))
+        best = beams.highest.maximum(self.penalties.index_select(0, length + 1))
         going = totals.amax(dim=1) / best > worst
         if asked.patience:
-            going &= board.finished < asked.patience * asked.beam
-        board.going.copy_(going)
-        board.totals.copy_(totals.masked_fill(~going[:, None], NEVER))
+            going &= beams.finished < asked.patience * asked.beam
+        beams.going.copy_(going)
+        beams.totals.copy_(totals.masked_fill(~going[:, None], NEVER))
 
     def _set_aside(self, scores: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
         """Add those with a score to the results; return the worst score kept."""
-        board = self.board
-        board.finished.add_((scores > NEVER).sum(dim=1))
-        kept, chosen = torch.cat([board.scores, scores], dim=1).topk(board.scores.shape[1], dim=1)
+        beams = self.beams
+        beams.finished.add_((scores > NEVER).sum(dim=1))
+        kept, chosen = torch.cat([beams.scores, scores], dim=1).topk(beams.scores.shape[1], dim=1)
         slots = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
-        for table, new in ((board.lengths, self.length.expand_as(slots)), (board.slots, slots)):
+        for table, new in ((beams.lengths, self.length.expand_as(slots)), (beams.slots, slots)):
             table.copy_(torch.cat([table, new], dim=1).gather(1, chosen))
-        board.scores.copy_(kept)
+        beams.scores.copy_(kept)
         return kept[:, -1]
 
 
-def _filled(encoded: Encoded, shape: Shape) -> Encoded:
+def _filled(encoded: Encoded, shape: BufferShape) -> Encoded:
     """Pad with masked positions, and with copies of the last sentence."""
     more = shape.places - encoded.mask.shape[1]
     rows = torch.arange(shape.sentences, device=encoded.mask.device).clamp(max=len(encoded.mask) - 1)

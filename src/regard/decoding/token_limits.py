@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import DecodingConfig
-from regard.decoding.search_methods import Request
+from regard.decoding.search_methods import DecodingRequest
 from regard.errors import ConfigError
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -41,7 +41,9 @@ class Rules:
     """`words` as a boolean table."""
 
     @classmethod
-    def make(cls, real: Bool[Tensor, "B S"], options: DecodingConfig, request: Request, copies: int = 1) -> "Rules":
+    def make(
+        cls, real: Bool[Tensor, "B S"], options: DecodingConfig, request: DecodingRequest, copies: int = 1
+    ) -> "Rules":
         """Check the prefixes and compute every sentence's maximum length, each `copies` times in a row."""
         prefix = [()] * len(real) if request.prefix is None else request.prefix
         if len(prefix) != len(real):
@@ -121,14 +123,14 @@ def limit(options: DecodingConfig, longest: int, source: int, prefix: Sequence[i
     return options.max_length or max(usual, len(prefix) + SPARE, options.min_length + 1)
 
 
-def _more(options: DecodingConfig, request: Request, count: int) -> Sequence[int]:
+def _more(options: DecodingConfig, request: DecodingRequest, count: int) -> Sequence[int]:
     """Return the extra length that each sentence gets for the terms it must contain."""
     if request.constraints is None or options.max_length:
         return [0] * count
     return [own.total for own in request.constraints]
 
 
-def _check_room(options: DecodingConfig, request: Request, prefix: Sequence[Sequence[int]]) -> None:
+def _check_room(options: DecodingConfig, request: DecodingRequest, prefix: Sequence[Sequence[int]]) -> None:
     """Raise a ConfigError if the terms take more tokens than are allowed."""
     for own, tokens in zip(request.constraints or (), prefix, strict=False):
         needed = len(tokens) + own.total + 1 if own.total else 0

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from regard.decoding.search_loop import best
 from regard.decoding.token_limits import NEVER
+from regard.devices import runs_kernels
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.step_loop import runs_kernels
 
 MOST = 16
 """Maximum k of the kernel, which finds the words one by one."""
@@ -17,22 +17,22 @@ WIDEST = 32768
 """Maximum row width that fits into a GPU's registers."""
 
 
-class Top(NamedTuple):
+class TopLogits(NamedTuple):
     """The best next words of each hypothesis."""
 
     logits: Float[Tensor, "B N"]
     """The largest that are not forbidden, best first; -inf if there are fewer."""
     words: Int[Tensor, "B N"]
-    whole: Float[Tensor, " B"]
+    log_sum_exp: Float[Tensor, " B"]
     """Log-sum-exp of all logits, those of forbidden words included."""
 
 
-def top_of(logits: Float[Tensor, "B W"], forbidden: Bool[Tensor, " W"], count: int) -> Top:
+def top_k_logits(logits: Float[Tensor, "B W"], forbidden: Bool[Tensor, " W"], count: int) -> TopLogits:
     """Return the `count` best of each row, or all if there are fewer."""
     count = min(count, logits.shape[1])
     if count <= MOST and logits.shape[1] <= WIDEST and runs_kernels(logits.device):
         from regard.decoding.search_kernels import top
 
-        return Top(*top(logits, forbidden, count))
+        return TopLogits(*top(logits, forbidden, count))
     logits = logits.float()
-    return Top(*best(logits.masked_fill(forbidden, NEVER), count), logits.logsumexp(dim=-1))
+    return TopLogits(*best(logits.masked_fill(forbidden, NEVER), count), logits.logsumexp(dim=-1))

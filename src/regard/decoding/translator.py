@@ -24,14 +24,14 @@ from regard.data.tokenizers.characters_and_words import Plain
 from regard.data.tokenizers.tagged_tokenizer import Tagged, without_tag
 from regard.decoding.batching import BATCH, batch_size_for, batches, groups
 from regard.decoding.beam_search import Beam
-from regard.decoding.cuda_graphs import Graphs
+from regard.decoding.cuda_graph_search import SearchGraphs
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import End, Hypothesis
 from regard.decoding.model_loading import open_folders
 from regard.decoding.native_search import Engines, in_threads, search_natively
 from regard.decoding.posterior_attention import explain
 from regard.decoding.sampling import key
-from regard.decoding.search import Request, check_options, search_for
+from regard.decoding.search import DecodingRequest, check_options, search_for
 from regard.decoding.search_loop import steps
 from regard.decoding.teacher_forcing import force
 from regard.decoding.terminology.required_terms import Glossary, Held, RequiredTerms
@@ -85,7 +85,7 @@ class Translator:
         self.longest = longest
         self.shortlist = shortlist
         self._engines = Engines()
-        self._graphs = Graphs()
+        self._graphs = SearchGraphs()
         self._most_read = model.most_read if model.reads else None
         self._copies = model.decoder.copies
 
@@ -182,8 +182,8 @@ class Translator:
             source, mask = pad_sources([sources[row] for row in batch])
             return reading(source.to(self.device), mask.to(self.device), mask.sum(dim=1))
 
-        def ask(batch: Sequence[int]) -> Request:
-            return Request(
+        def ask(batch: Sequence[int]) -> DecodingRequest:
+            return DecodingRequest(
                 BOS,
                 EOS,
                 self._banned(options),
@@ -266,7 +266,7 @@ class Translator:
         target, most = self.tokenizers.target, (self._longest_written(), self.model.decoder.most)
         words = self._words(options.shortlist, [source], [start], {}) if options.shortlist else None
         banned = banned_tokens(target, replacing=replacing)
-        request = Request(BOS, EOS, banned, [start], 1, candidates, *most, None, target.decode, True, words)
+        request = DecodingRequest(BOS, EOS, banned, [start], 1, candidates, *most, None, target.decode, True, words)
         for hypothesis in islice(search_by_steps(self, source, options, request), len(start), None):
             yield self._translation(tagged, source, [hypothesis], replacing, True, False, None)
 
@@ -274,13 +274,13 @@ class Translator:
         self,
         encoded: Encoded,
         options: DecodingConfig,
-        request: Request,
+        request: DecodingRequest,
         lengths: Sequence[int],
         meanwhile: Iterator[None],
     ) -> list[list[Hypothesis]]:
         """Search with CUDA graphs if there is a GPU and they support the search."""
         decoder, found = self.decoder(options), None
-        if self.device.type == "cuda" and not is_hooked() and self._graphs.can(options, request):
+        if self.device.type == "cuda" and not is_hooked() and self._graphs.supports(options, request):
             found = self._graphs.search(decoder, encoded, options, request, lengths, meanwhile)
         return search_for(decoder, encoded, options, request) if found is None else found
 
@@ -597,7 +597,7 @@ class Translator:
 
 
 def search_by_steps(
-    translator: Translator, source: list[int], options: DecodingConfig, request: Request
+    translator: Translator, source: list[int], options: DecodingConfig, request: DecodingRequest
 ) -> Iterator[Hypothesis]:
     """Yield the best hypothesis after each step of a beam search for one source."""
     with inference_mode(translator.model):

@@ -11,11 +11,11 @@ import torch
 from regard.atomic_files import folder_anew
 from regard.config import Config
 from regard.errors import ConfigError
-from regard.export.graph_inputs import Source
+from regard.export.graph_inputs import GraphInputs
 from regard.export.manifest import Checked, Usage, copy_programs, write_manifest, write_readme
-from regard.export.onnx_graph import Graph
+from regard.export.onnx_graph import OnnxGraph
 from regard.export.single_graph import export_whole
-from regard.export.step_graphs import export_writer
+from regard.export.step_graphs import export_seq2seq
 from regard.export.verification import FINITE, check_whole, check_writer
 from regard.models.model_folder import open_folder
 from regard.models.seq2seq import Seq2Seq
@@ -61,7 +61,7 @@ class Exportable(NamedTuple):
 
     model: Any
     """A `Seq2Seq`, which decodes step by step, or a `Whole`, which takes one forward pass."""
-    source: Source
+    source: GraphInputs
     beside: dict[str, Any]
     """The entries of `export.json` besides the graphs."""
     usage: Usage
@@ -71,7 +71,7 @@ def _export(folder: Path, config: Config, out: Path, int8: bool) -> Exported:
     task = task_of(config.model)
     model, source, beside, usage = task.export(folder, config, out)
     if isinstance(model, Seq2Seq):
-        graphs = export_writer(model, source)
+        graphs = export_seq2seq(model, source)
         check = partial(check_writer, model, source, out, beside["marks"]["start"])
     else:
         model.eval()
@@ -92,7 +92,7 @@ def _export(folder: Path, config: Config, out: Path, int8: bool) -> Exported:
     return Exported(out, command, tuple(f"{name}.onnx" for name in graphs), *checked)
 
 
-def _save(graphs: Mapping[str, Graph], out: Path) -> None:
+def _save(graphs: Mapping[str, OnnxGraph], out: Path) -> None:
     for name, graph in graphs.items():
         graph.save(out / f"{name}.onnx")
 

@@ -16,7 +16,7 @@ _MARKS = 4
 
 
 @dataclass(frozen=True)
-class Source:
+class GraphInputs:
     """The inputs of a graph."""
 
     ports: tuple[Port, ...]
@@ -42,15 +42,15 @@ class Source:
         return torch.randn_like(like) if like.is_floating_point() else torch.randint_like(like, _MARKS, self.vocabulary)
 
 
-def texts(vocabulary: int, reads: bool) -> Source:
+def texts(vocabulary: int, reads: bool) -> GraphInputs:
     """Return the inputs for texts; a language model has no source, and only the batch size of this input matters."""
     axes = (BATCH, SOURCE if reads else 1)
     about = "tokens of the text, the end token last" if reads else "the end token only: there is no source"
     ports = Port("source", axes, torch.int64, about), Port("mask", axes, torch.bool, REAL)
-    return Source(ports, vocabulary)
+    return GraphInputs(ports, vocabulary)
 
 
-def pictures(model: ModelConfig) -> Source:
+def pictures(model: ModelConfig) -> GraphInputs:
     """Return the inputs for pictures: pixels, or region features."""
     image = model.image
     assert image is not None
@@ -58,6 +58,6 @@ def pictures(model: ModelConfig) -> Source:
         axes = (BATCH, image.size**2 or SOURCE)
         about = "features of the regions of a picture" + (", row by row" if image.size else "")
         ports = Port("regions", (*axes, image.channels), torch.float32, about), Port("mask", axes, torch.bool, REAL)
-        return Source(ports)
+        return GraphInputs(ports)
     shape = (BATCH, image.size, image.size, image.channels)
-    return Source((Port("pixels", shape, torch.uint8, "rows × columns × channels, from 0 to 255"),))
+    return GraphInputs((Port("pixels", shape, torch.uint8, "rows × columns × channels, from 0 to 255"),))

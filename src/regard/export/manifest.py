@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 
 from regard import __version__, errors, runtime
-from regard.export.onnx_graph import OPSET, Graph
+from regard.export.onnx_graph import OPSET, OnnxGraph
 from regard.runtime.graphs import FORMAT, MANIFEST
 
 RUNTIME = "runtime"
@@ -55,7 +55,7 @@ class Checked(NamedTuple):
 
 
 def write_manifest(
-    out: Path, command: str, preset: str, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
+    out: Path, command: str, preset: str, graphs: Mapping[str, OnnxGraph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write export.json, which has all that a program needs to run the graphs."""
     record = {
@@ -87,7 +87,7 @@ def copy_programs(out: Path, program: Path) -> None:
 
 
 def write_readme(
-    out: Path, used: Usage, graphs: Mapping[str, Graph], beside: Mapping[str, Any], checked: Checked
+    out: Path, used: Usage, graphs: Mapping[str, OnnxGraph], beside: Mapping[str, Any], checked: Checked
 ) -> None:
     """Write the README, which explains how to use the folder."""
     _, does, usage, needs = used

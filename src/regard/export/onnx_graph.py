@@ -44,7 +44,7 @@ class Port:
         return {"name": self.name, "shape": list(self.axes), "type": kind, "about": self.about}
 
 
-class Graph:
+class OnnxGraph:
     """An ONNX graph."""
 
     def __init__(self, module: nn.Module, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:

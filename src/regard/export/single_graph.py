@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from regard.export.decoder_state import axes_of
-from regard.export.graph_inputs import Source
-from regard.export.onnx_graph import Graph, Port
+from regard.export.graph_inputs import GraphInputs
+from regard.export.onnx_graph import OnnxGraph, Port
 from regard.shapes import Tensor
 
 LOOKS = "looks."
@@ -31,7 +31,7 @@ class Whole(nn.Module, ABC):
         return tuple(said for said in self.say(*source).values() if 0 not in said.shape[1:])
 
 
-def export_whole(module: Whole, source: Source) -> dict[str, Graph]:
+def export_whole(module: Whole, source: GraphInputs) -> dict[str, OnnxGraph]:
     """Return the graph of a model that takes one forward pass."""
 
     def say(sizes: Mapping[str, int]) -> dict[str, Tensor]:
@@ -42,4 +42,4 @@ def export_whole(module: Whole, source: Source) -> dict[str, Graph]:
     outputs = [
         Port(name, grown, torch.float32, module.about.get(name, "attention weights")) for name, grown in axes.items()
     ]
-    return {"model": Graph(module, source.ports, outputs)}
+    return {"model": OnnxGraph(module, source.ports, outputs)}

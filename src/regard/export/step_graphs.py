@@ -12,8 +12,8 @@ from torch import nn
 
 from regard.errors import ModelError
 from regard.export.decoder_state import BATCH, Layout, Leaf, axes_of, flatten, lay_out, rebuild
-from regard.export.graph_inputs import Source
-from regard.export.onnx_graph import Graph, Port
+from regard.export.graph_inputs import GraphInputs
+from regard.export.onnx_graph import OnnxGraph, Port
 from regard.models.lstmn import LSTMNEncoder
 from regard.models.protocol import Encoded
 from regard.models.seq2seq import Seq2Seq
@@ -26,7 +26,7 @@ LEAST = 9
 TOKEN, LOG_PROBS, WEIGHTS = "token", "log_probs", "weights"
 
 
-class Reading(nn.Module):
+class EncoderGraph(nn.Module):
     """The encoder graph: maps a source to the initial state."""
 
     def __init__(self, model: Seq2Seq, layout: Layout, names: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class Reading(nn.Module):
         return tuple(start[name].clone() for name in self.names)
 
 
-class Stepping(nn.Module):
+class StepGraph(nn.Module):
     """The step graph: maps a token and a state to log-probabilities, attention weights and the new state."""
 
     def __init__(self, model: Seq2Seq, layout: Layout) -> None:
@@ -56,7 +56,7 @@ class Stepping(nn.Module):
         return step.logits.log_softmax(dim=-1), step.weights, *changed
 
 
-def export_writer(model: Seq2Seq, source: Source) -> dict[str, Graph]:
+def export_seq2seq(model: Seq2Seq, source: GraphInputs) -> dict[str, OnnxGraph]:
     """Return the graphs of a translator, a captioner or a language model."""
     _check(model)
 
@@ -78,7 +78,7 @@ def export_writer(model: Seq2Seq, source: Source) -> dict[str, Graph]:
         Port(STATE + leaf.name, leaf.axes, leaf.dtype, _about(leaf)) for leaf in layout.leaves if leaf.name in kept
     ]
     names = [port.name.removeprefix(STATE) for port in outputs]
-    encoder = Graph(Reading(model, layout, names), source.ports, outputs)
+    encoder = OnnxGraph(EncoderGraph(model, layout, names), source.ports, outputs)
     encoder.keep(encoder.needed({port.name for port in outputs}), {port.name for port in outputs})
     return {"encoder": encoder, "step": step}
 
@@ -98,7 +98,7 @@ def _check(model: Seq2Seq) -> None:
         )
 
 
-def _step(model: Seq2Seq, layout: Layout, looks: Mapping[str, tuple[int | str, ...]]) -> Graph:
+def _step(model: Seq2Seq, layout: Layout, looks: Mapping[str, tuple[int | str, ...]]) -> OnnxGraph:
     inputs = [Port(TOKEN, (BATCH,), torch.int64, "the previous token; at first the start token")]
     outputs = [
         Port(LOG_PROBS, looks[LOG_PROBS], torch.float32, "of each token of the vocabulary"),
@@ -108,14 +108,14 @@ def _step(model: Seq2Seq, layout: Layout, looks: Mapping[str, tuple[int | str, .
         inputs.append(Port(STATE + leaf.name, leaf.axes, leaf.dtype, _about(leaf)))
         if not leaf.fixed:
             outputs.append(Port(NEXT + leaf.name, leaf.axes, leaf.dtype, f"{STATE}{leaf.name} of the next step"))
-    return Graph(Stepping(model, layout), inputs, outputs)
+    return OnnxGraph(StepGraph(model, layout), inputs, outputs)
 
 
 def _about(leaf: Leaf) -> str:
     return "the same at every step" if leaf.fixed else f"from the second step on, the previous {NEXT}{leaf.name}"
 
 
-def _keep_needed(step: Graph, layout: Layout) -> set[str]:
+def _keep_needed(step: OnnxGraph, layout: Layout) -> set[str]:
     """Prune the step graph: drop state that no output depends on, and empty weights; return the names of the rest."""
     changing = {leaf.name for leaf in layout.leaves if not leaf.fixed}
     wanted = {port.name for port in step.outputs if port.name in (LOG_PROBS, WEIGHTS) and 0 not in port.axes}

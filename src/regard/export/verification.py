@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.errors import ModelError
 from regard.export.decoder_state import BATCH, QUESTION, SOURCE
-from regard.export.graph_inputs import Source
+from regard.export.graph_inputs import GraphInputs
 from regard.export.single_graph import Whole
 from regard.export.step_graphs import LEAST, LOG_PROBS, NEXT, STATE, TOKEN, WEIGHTS
 from regard.models.seq2seq import Seq2Seq
@@ -32,7 +32,7 @@ STEPS = 5
 
 
 @torch.no_grad()
-def check_whole(module: Whole, source: Source, folder: Path, allowed: float = MOST) -> float:
+def check_whole(module: Whole, source: GraphInputs, folder: Path, allowed: float = MOST) -> float:
     """Return the largest difference in any output of a model; raise a ModelError if it is above `allowed`."""
     graph, most = Graph(folder / "model.onnx"), 0.0
     for sizes in TRIALS:
@@ -44,7 +44,7 @@ def check_whole(module: Whole, source: Source, folder: Path, allowed: float = MO
 
 
 @torch.no_grad()
-def check_writer(model: Seq2Seq, source: Source, folder: Path, start: int, allowed: float = MOST) -> float:
+def check_writer(model: Seq2Seq, source: GraphInputs, folder: Path, start: int, allowed: float = MOST) -> float:
     """Return the largest difference over some steps of greedy decoding; as above."""
     encoder, step = Graph(folder / "encoder.onnx"), Graph(folder / "step.onnx")
     most = 0.0
@@ -64,7 +64,7 @@ def check_writer(model: Seq2Seq, source: Source, folder: Path, start: int, allow
     return _checked(most, allowed)
 
 
-def _named(source: Source, given: Sequence[Tensor]) -> Arrays:
+def _named(source: GraphInputs, given: Sequence[Tensor]) -> Arrays:
     return {port.name: part.numpy() for port, part in zip(source.ports, given, strict=True)}
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from regard.batched_weight_gradients import Linear
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
-from regard.step_loop import Linear
 
 
 class Readout(nn.Module, ABC):

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
+from regard.batched_weight_gradients import linear
 from regard.layers.rnn_gates import GRUGates, LSTMGates, by_hand, by_kernels, gru_step, lstm_step
 from regard.registry import Registry
 from regard.shapes import Float, Tensor
-from regard.step_loop import linear
 
 
 class CellState(NamedTuple):

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from regard.batched_weight_gradients import HALF, current, in_decoder_loop
+from regard.devices import runs_kernels
 from regard.masks import exact
 from regard.shapes import Float, Tensor
-from regard.step_loop import HALF, current, is_looping, runs_kernels
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 WIDE = 256
@@ -22,13 +23,13 @@ TWO = 2
 
 def by_hand(*parts: Tensor) -> bool:
     """Whether to run a step of a loop by the functions here; half precision, computed in float32, on a CPU only."""
-    return is_looping() and all(part.dtype not in HALF or part.device.type == "cpu" for part in parts)
+    return in_decoder_loop() and all(part.dtype not in HALF or part.device.type == "cpu" for part in parts)
 
 
 def by_kernels(*parts: Tensor) -> bool:
     """Whether to run a step of a loop as one kernel."""
     kinds = (torch.float32, *HALF)
-    return is_looping() and runs_kernels(parts[0].device) and all(part.dtype in kinds for part in parts)
+    return in_decoder_loop() and runs_kernels(parts[0].device) and all(part.dtype in kinds for part in parts)
 
 
 class LSTMGates(torch.autograd.Function):

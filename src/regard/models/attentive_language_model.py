@@ -8,14 +8,14 @@ from regard.attention.attention import add_extras
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.readout import readouts
-from regard.models.protocol import Encoded, Taught
+from regard.models.protocol import Encoded, TeacherForced
 from regard.models.recurrent_decoder import Past, RecurrentDecoder, RecurrentState
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.shapes import Float, Int, Tensor
 
 
 @decoders.register("looking-back")
-class LookingBackDecoder(RecurrentDecoder):
+class SelfAttentiveRNNDecoder(RecurrentDecoder):
     r"""A recurrent network that attends to all its earlier states (Daniluk et al. 2017, section 2.1).
 
     .. math::
@@ -33,7 +33,7 @@ class LookingBackDecoder(RecurrentDecoder):
     goes_on = True
     needs_source = False
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__(model, parts)
         config = model.decoder
         if config.readout == "none":
@@ -56,7 +56,9 @@ class LookingBackDecoder(RecurrentDecoder):
         nothing = encoded.states.new_zeros(encoded.states.shape[0], self.own.context_width)
         return state._replace(past=(Past(None, nothing),))
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         if tokens.shape[1] == 1:
             scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])

@@ -2,13 +2,13 @@
 
 import torch
 
+from regard.batched_weight_gradients import Linear
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
-from regard.models.protocol import Taught
+from regard.models.protocol import TeacherForced
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.shapes import Int, Tensor
-from regard.step_loop import Linear
 
 
 @decoders.register("bahdanau")
@@ -25,7 +25,7 @@ class BahdanauDecoder(RecurrentDecoder):
     Differs from the paper: any number of layers, where the paper has one; see also the cells and readouts.
     """
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         embedded_width, config = parts.embedding.embedding_dim, model.decoder
         super().__init__(model, parts)
         self._make_stack(config, embedded_width, config.width)
@@ -34,7 +34,9 @@ class BahdanauDecoder(RecurrentDecoder):
         self.readout = readouts[config.readout](widths, config.readout_width)
         self._make_output(model, parts)
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         # Without attention the context never changes: its projection is computed once.

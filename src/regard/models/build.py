@@ -19,7 +19,7 @@ from regard.layers.readout import Tanh
 from regard.models import (  # noqa: F401 (importing them registers them)
     attentive_language_model,
     bahdanau,
-    conditional,
+    conditional_decoder,
     gnmt,
     lstmn,
     luong,
@@ -31,7 +31,7 @@ from regard.models import (  # noqa: F401 (importing them registers them)
 from regard.models.lstmn import FUSIONS
 from regard.models.pointer_generator import Pointer, check_copying
 from regard.models.protocol import Decoder
-from regard.models.registries import Parts, decoders, encoders
+from regard.models.registries import DecoderParts, decoders, encoders
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer_layer import check_choices
 
@@ -88,7 +88,7 @@ def assemble(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq
     if config.tie == "all" and source_embedding is not None:
         target_embedding.weight = source_embedding.weight
     encoder = encoders[config.encoder.kind](config, dropout)
-    parts = Parts(
+    parts = DecoderParts(
         embedding=target_embedding,
         dropout=dropout,
         state_width=encoder.state_width,

@@ -2,15 +2,15 @@
 
 import torch
 
+from regard.batched_weight_gradients import Linear
 from regard.config import EncoderConfig, ModelConfig
 from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
-from regard.models.protocol import Summary, Taught
+from regard.models.protocol import Summary, TeacherForced
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent_encoder import RecurrentEncoder
-from regard.models.registries import Parts, decoders, encoders
+from regard.models.registries import DecoderParts, decoders, encoders
 from regard.shapes import Float, Int, Tensor
-from regard.step_loop import Linear
 
 
 @encoders.register("gnmt")
@@ -61,7 +61,7 @@ class GNMTDecoder(RecurrentDecoder):
 
     goes_on = True
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__(model, parts)
         config = model.decoder
         self._make_stack(config, parts.embedding.embedding_dim, config.width + self.context_width)
@@ -69,7 +69,9 @@ class GNMTDecoder(RecurrentDecoder):
         self.readout = readouts[config.readout]([config.width, self.context_width], config.readout_width)
         self._make_output(model, parts)
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         fixed = self.context_inputs(state.fixed) if self.attention is None else None
         above = state.cells[1:]

@@ -13,9 +13,9 @@ from regard.layers.dropout import Dropout
 from regard.layers.readout import readouts
 from regard.layers.rnn_cells import LSTM, CellState
 from regard.masks import reversal
-from regard.models.protocol import Encoded, Encoder, Summary, Taught
+from regard.models.protocol import Encoded, Encoder, Summary, TeacherForced
 from regard.models.recurrent_decoder import Past, RecurrentDecoder, RecurrentState, join_steps, scaled
-from regard.models.registries import Parts, decoders, encoders
+from regard.models.registries import DecoderParts, decoders, encoders
 from regard.models.tape_attention import TapeAttention
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -167,7 +167,7 @@ class LSTMNDecoder(RecurrentDecoder):
     goes_on = True
     needs_source = False
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         config = replace(model.decoder, cell="lstm")
         super().__init__(replace(model, decoder=config), parts)
         embedded_width = parts.embedding.embedding_dim
@@ -187,7 +187,7 @@ class LSTMNDecoder(RecurrentDecoder):
         self.readout = readouts[config.readout](widths, config.readout_width)
         self._make_output(model, parts)
 
-    def _build_attention(self, model: ModelConfig, parts: Parts) -> Attention | TapeAttention | None:
+    def _build_attention(self, model: ModelConfig, parts: DecoderParts) -> Attention | TapeAttention | None:
         if model.attention is None or model.decoder.fusion == "shallow":
             return super()._build_attention(model, parts)
         return TapeAttention(model.attention, parts.embedding.embedding_dim + parts.state_width, parts.state_width)
@@ -217,7 +217,9 @@ class LSTMNDecoder(RecurrentDecoder):
         # Fed from step to step: the last context of the source's hidden tape.
         return self.context_width // 2 if isinstance(self.attention, TapeAttention) else 0
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         inputs = self._layers[0].cell.inputs(embedded).unbind(dim=1)
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])

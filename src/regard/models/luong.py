@@ -3,13 +3,13 @@
 import torch
 
 from regard.attention import Attended
+from regard.batched_weight_gradients import Linear
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
-from regard.models.protocol import Taught
+from regard.models.protocol import TeacherForced
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.shapes import Float, Int, Tensor
-from regard.step_loop import Linear
 
 
 @decoders.register("luong")
@@ -29,7 +29,7 @@ class LuongDecoder(RecurrentDecoder):
     goes_on = True
     needs_source = False
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__(model, parts)
         config = model.decoder
         self._make_stack(config, parts.embedding.embedding_dim, config.width)
@@ -43,7 +43,9 @@ class LuongDecoder(RecurrentDecoder):
     def _fed_width(self) -> int:
         return 0 if self.fed_inputs is None else self.fed_inputs.in_features
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         if self.fed_inputs is None and tokens.shape[1] > 1:
             return self._run_at_once(embedded, state, look)
@@ -64,7 +66,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def _run_at_once(
         self, embedded: Float[Tensor, "B T E"], state: RecurrentState, look: bool
-    ) -> tuple[Taught, RecurrentState]:
+    ) -> tuple[TeacherForced, RecurrentState]:
         features, attended = self._merge(self._run_layers(embedded, state), state, look)
         # Only teacher forcing comes here, and it does not use the state after the last step.
         return self._taught(self.output_dropout(features), [attended], state), state

@@ -8,7 +8,7 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 
 @encoders.register("none")
-class Nothing(Encoder):
+class NoEncoder(Encoder):
     """No encoder: what remains of a translator is a language model."""
 
     def __init__(self, model: ModelConfig, dropout: Dropout) -> None:

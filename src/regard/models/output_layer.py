@@ -3,10 +3,10 @@
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.models.registries import Parts
+from regard.models.registries import DecoderParts
 
 
-def make_output(width: int, parts: Parts, tied: bool, fix: str) -> nn.Linear:
+def make_output(width: int, parts: DecoderParts, tied: bool, fix: str) -> nn.Linear:
     """Build the output layer for features of this width; `fix` tells the user how to make a tied width match."""
     output = nn.Linear(width, parts.target_size)
     if tied:

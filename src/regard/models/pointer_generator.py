@@ -10,7 +10,7 @@ from regard.attention import Attention
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.masks import exact
-from regard.models.protocol import Copied, Decoder, Encoded, Step, Taught, pick
+from regard.models.protocol import Copied, Decoder, Encoded, Step, TeacherForced, index_state
 from regard.shapes import Bool, Float, Int, Tensor
 
 NONE = 0
@@ -116,7 +116,7 @@ class Pointer(Decoder[PointerState]):
 
     def reorder(self, state: PointerState, rows: Int[Tensor, " N"]) -> PointerState:
         """Select rows of the whole state."""
-        return PointerState(self.writer.reorder(state.own, rows), pick(state.words, rows))
+        return PointerState(self.writer.reorder(state.own, rows), index_state(state.words, rows))
 
     def reorder_within(self, state: PointerState, rows: Int[Tensor, " N"]) -> PointerState:
         """Select rows of what differs between the hypotheses of one source."""
@@ -126,7 +126,7 @@ class Pointer(Decoder[PointerState]):
         """Attend to one position and copy from it alone."""
         return PointerState(self.writer.alone(state.own, rows, places), state.words[rows, places][:, None])
 
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> TeacherForced:
         """Run the wrapped decoder over given tokens, and add what it copies."""
         taught = self.writer.teach(tokens, encoded, look)
         assert taught.weights is not None
@@ -138,7 +138,7 @@ class Pointer(Decoder[PointerState]):
         """Apply the output layer: logits without copying."""
         return self.writer.project(features)
 
-    def logits(self, taught: Taught, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
+    def logits(self, taught: TeacherForced, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
         """Return the log-probabilities of the mixture."""
         assert taught.copied is not None
         generated, shares, words = taught.copied

@@ -93,7 +93,7 @@ class Copied(NamedTuple):
         return (self.shares * (self.words[..., None, :] == targets[..., None])).sum(dim=-1)
 
 
-class Taught(NamedTuple):
+class TeacherForced(NamedTuple):
     """Result of teacher forcing over all steps."""
 
     features: Float[Tensor, "B T D"]
@@ -175,7 +175,7 @@ class Decoder(nn.Module, ABC, Generic[State]):
         raise ModelError(f"{type(self).__name__} has no `alone`, which tracing where a word came from needs.")
 
     @abstractmethod
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> TeacherForced:
         """Teacher forcing: run over given tokens (the start token first), in parallel wherever the model allows.
 
         Position t equals what `step` returns after reading `tokens[:, :t + 1]`. With `look=False`, attention weights
@@ -186,7 +186,7 @@ class Decoder(nn.Module, ABC, Generic[State]):
     def project(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N W"]:
         """Compute logits over the vocabulary from features."""
 
-    def logits(self, taught: Taught, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
+    def logits(self, taught: TeacherForced, real: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*N W"]:
         """Return logits at every position of `teach`, or at the real ones only: what `step` returns there."""
         return self.project(taught.features if real is None else taught.features[real])
 
@@ -195,12 +195,12 @@ class Decoder(nn.Module, ABC, Generic[State]):
         return []
 
 
-def pick(tree: Any, rows: Tensor) -> Any:
+def index_state(tree: Any, rows: Tensor) -> Any:
     """Select rows of every tensor of a state: nested tuples of tensors, numbers (or scalar tensors) and None."""
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows) if tree.dim() else tree
     if isinstance(tree, tuple):
-        picked = [pick(branch, rows) for branch in tree]
+        picked = [index_state(branch, rows) for branch in tree]
         return type(tree)(*picked) if hasattr(tree, "_fields") else tuple(picked)
     return tree
 

@@ -9,6 +9,7 @@ from torch import nn
 from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention
 from regard.attention.attention import join_extras
 from regard.attention.build import check_pruned
+from regard.batched_weight_gradients import decoder_loop
 from regard.config import DecoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
@@ -16,11 +17,10 @@ from regard.layers.readout import Readout
 from regard.layers.rnn_cells import Cell, CellState, cells
 from regard.models.bridge import Bridge
 from regard.models.output_layer import make_output
-from regard.models.protocol import Decoder, Encoded, Step, Taught, pick
-from regard.models.registries import Parts
+from regard.models.protocol import Decoder, Encoded, Step, TeacherForced, index_state
+from regard.models.registries import DecoderParts
 from regard.models.tape_attention import TapeAttention
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.step_loop import looping
 
 
 class Past(NamedTuple):
@@ -59,7 +59,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     """Whether every step needs something from a source."""
     readout: Readout
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__()
         config = model.decoder
         _check_rates(config)
@@ -83,7 +83,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.output_dropout = Dropout(before_output, model.variational)
         self.residual = config.residual
 
-    def _build_attention(self, model: ModelConfig, parts: Parts) -> Attention | TapeAttention | None:
+    def _build_attention(self, model: ModelConfig, parts: DecoderParts) -> Attention | TapeAttention | None:
         """Build the attention to the source, with queries as wide as a state."""
         if model.attention is None:
             return None
@@ -99,7 +99,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         """The cells of the stack, lowest first."""
         return cast(list[Cell], list(self.stack))
 
-    def _make_output(self, model: ModelConfig, parts: Parts) -> None:
+    def _make_output(self, model: ModelConfig, parts: DecoderParts) -> None:
         """Build the output layer over the readout, which the subclass has set."""
         width = parts.embedding.embedding_dim
         fix = f"set model.decoder.readout_width={width} (with model.decoder.readout=maxout or tanh)"
@@ -148,11 +148,11 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
     def reorder(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
         """Select rows of the whole state."""
-        return pick(state, rows)  # type: ignore[no-any-return]
+        return index_state(state, rows)  # type: ignore[no-any-return]
 
     def reorder_within(self, state: RecurrentState, rows: Int[Tensor, " N"]) -> RecurrentState:
         """Select rows of what differs between the hypotheses of one source."""
-        cells, carry, fed, past = pick((state.cells, state.carry, state.fed, state.past), rows)
+        cells, carry, fed, past = index_state((state.cells, state.carry, state.fed, state.past), rows)
         return state._replace(cells=cells, carry=carry, fed=fed, past=past)
 
     def alone(self, state: RecurrentState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> RecurrentState:
@@ -175,17 +175,19 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         features = taught.features[:, 0]
         return Step(self.project(features), after, weights, features)
 
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> TeacherForced:
         """Run over given tokens."""
         return self._run(tokens, self.start(encoded), look or self.tells_last)[0]
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         raise NotImplementedError
 
     def _looping(self, tokens: Int[Tensor, "B T"], state: RecurrentState) -> AbstractContextManager[None]:
         """Run a loop over tokens in which every step attends to the same memory."""
         memory = () if state.memory is None else (state.memory.keys, state.memory.values)
-        return looping(tokens.shape[1], *memory)
+        return decoder_loop(tokens.shape[1], *memory)
 
     def _look(self, query: Float[Tensor, "B T Q"], state: RecurrentState, look: bool = True) -> Attended:
         """Attend with queries; without attention, the context is the fixed vector."""
@@ -195,14 +197,14 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         attended: Attended = self.attention(query, state.memory, state.carry, look)
         return attended
 
-    def _taught(self, features: Float[Tensor, "B T D"], looks: list[Attended], state: RecurrentState) -> Taught:
+    def _taught(self, features: Float[Tensor, "B T D"], looks: list[Attended], state: RecurrentState) -> TeacherForced:
         """Join the results of consecutive steps, or take that of one call over all steps."""
         if self.attention is None:
             weights = features.new_zeros(*features.shape[:2], 0, 1, state.mask.shape[1])
-            return Taught(features, weights)
+            return TeacherForced(features, weights)
         found = [attended.weights for attended in looks if attended.weights is not None]
         stacked = torch.cat(found, dim=1)[:, :, None] if found else None
-        return Taught(features, stacked, join_extras([attended.extras for attended in looks]))
+        return TeacherForced(features, stacked, join_extras([attended.extras for attended in looks]))
 
     def _climb(
         self, lowest: CellState, state: tuple[CellState, ...], scales: list[Tensor], t: int

@@ -10,7 +10,7 @@ from regard.models.protocol import Decoder, Encoder, Summary
 from regard.registry import Registry
 
 
-class Parts(NamedTuple):
+class DecoderParts(NamedTuple):
     """What `regard.models.build` passes to a decoder together with the configuration."""
 
     embedding: Embedding
@@ -24,4 +24,4 @@ class Parts(NamedTuple):
 
 
 encoders: Registry[Callable[[ModelConfig, Dropout], Encoder]] = Registry("encoder", "encoders")
-decoders: Registry[Callable[[ModelConfig, Parts], Decoder[Any]]] = Registry("decoder", "decoders")
+decoders: Registry[Callable[[ModelConfig, DecoderParts], Decoder[Any]]] = Registry("decoder", "decoders")

@@ -8,14 +8,15 @@ from torch import nn
 from regard.attention import Attention
 from regard.attention.attention import add_extras
 from regard.attention.build import check_pruned
+from regard.batched_weight_gradients import as_multiplied
 from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.masks import erase
 from regard.models.bridge import mean_state
 from regard.models.output_layer import make_output
-from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, Taught, pick
-from regard.models.registries import Parts, decoders, encoders
+from regard.models.protocol import Decoder, Encoded, Encoder, Step, Summary, TeacherForced, index_state
+from regard.models.registries import DecoderParts, decoders, encoders
 from regard.models.transformer_layer import (
     DecoderLayer,
     EncoderLayer,
@@ -24,7 +25,6 @@ from regard.models.transformer_layer import (
     check_layers,
 )
 from regard.shapes import Bool, Float, Int, Place, Tensor
-from regard.step_loop import as_multiplied
 
 
 @encoders.register("transformer")
@@ -84,7 +84,7 @@ class TransformerDecoder(Decoder[TransformerState]):
 
     grows = True
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__()
         check_layers(model, "decoder")
         config = model.decoder
@@ -150,11 +150,14 @@ class TransformerDecoder(Decoder[TransformerState]):
 
     def reorder(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
         """Select rows of the whole state."""
-        return pick(state, rows)  # type: ignore[no-any-return]
+        return index_state(state, rows)  # type: ignore[no-any-return]
 
     def reorder_within(self, state: TransformerState, rows: Int[Tensor, " N"]) -> TransformerState:
         """Select rows of what differs between the hypotheses of one source."""
-        layers = [layer._replace(past=pick(layer.past, rows), carry=pick(layer.carry, rows)) for layer in state.layers]
+        layers = [
+            layer._replace(past=index_state(layer.past, rows), carry=index_state(layer.carry, rows))
+            for layer in state.layers
+        ]
         return state._replace(layers=tuple(layers))
 
     def alone(self, state: TransformerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> TransformerState:
@@ -162,7 +165,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         layers = [layer.alone(own, rows, places) for layer, own in zip(self.layers, state.layers, strict=True)]
         return TransformerState(tuple(layers), state.position, state.mask[rows])
 
-    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> Taught:
+    def teach(self, tokens: Int[Tensor, "B T"], encoded: Encoded, look: bool = True) -> TeacherForced:
         """Run over given tokens, all at once."""
         return self._run(tokens, self.start(encoded), look)[0]
 
@@ -171,7 +174,9 @@ class TransformerDecoder(Decoder[TransformerState]):
         logits: Tensor = self.output(features)
         return logits
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: TransformerState, look: bool) -> tuple[Taught, TransformerState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: TransformerState, look: bool
+    ) -> tuple[TeacherForced, TransformerState]:
         below = self.dropout(self.embedding(tokens, state.position))
         stepped: list[LayerStepped] = []
         for layer, before in zip(self.layers, state.layers, strict=True):
@@ -183,7 +188,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         weights = torch.stack(found, dim=2) if found else no_layers
         after = TransformerState(tuple(layer.state for layer in stepped), state.position + tokens.shape[1], state.mask)
         kept = weights if look or self.tells_last else None
-        return Taught(features, kept, add_extras([layer.extras for layer in stepped])), after
+        return TeacherForced(features, kept, add_extras([layer.extras for layer in stepped])), after
 
 
 def _most_layers(model: ModelConfig) -> int:

@@ -9,12 +9,12 @@ from torch.nn import functional
 
 from regard.attention import Attended, Attention, Carry, Extras, Memory, build_attention
 from regard.attention.attention import add_extras
+from regard.batched_weight_gradients import as_multiplied
 from regard.config import DecoderConfig, EncoderConfig, ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.models.protocol import pick
+from regard.models.protocol import index_state
 from regard.shapes import Bool, Float, Int, Place, Tensor
-from regard.step_loop import as_multiplied
 
 NORMS = ("pre", "post")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
@@ -144,7 +144,7 @@ class DecoderLayer(nn.Module):
 
     def alone(self, state: LayerState, rows: Int[Tensor, " N"], places: Int[Tensor, " N"]) -> LayerState:
         """Return a state with these rows' past that attends to one source position."""
-        past: Memory | None = pick(state.past, rows)
+        past: Memory | None = index_state(state.past, rows)
         if self.attention is None or state.source is None:
             return LayerState(past, None)
         return LayerState(past, None, seen=self.attention.alone(state.source, rows, places))

@@ -7,7 +7,7 @@ from regard.attention import Attended
 from regard.config import ModelConfig
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.recurrent_decoder import RecurrentState
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.shapes import Float, Tensor
 
 
@@ -26,7 +26,7 @@ class XuDecoder(BahdanauDecoder):
     paper's `f_init` has two layers, here it has one.
     """
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__(model, parts)
         self.f_beta = None if self.attention is None else nn.Linear(model.decoder.width, 1)
 

@@ -19,7 +19,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.readout import Bare, Maxout, Readout, Tanh
 from regard.layers.rnn_cells import LSTM, Cell
 from regard.models.bahdanau import BahdanauDecoder
-from regard.models.conditional import ConditionalDecoder
+from regard.models.conditional_decoder import ConditionalDecoder
 from regard.models.luong import LuongDecoder
 from regard.models.protocol import Decoder, Encoder
 from regard.models.recurrent_decoder import RecurrentDecoder

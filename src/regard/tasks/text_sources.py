@@ -10,12 +10,12 @@ from regard.data.batching import Batch, BatchOrder, make_batch
 from regard.data.configured_corpora import open_data as open_corpus
 from regard.data.configured_corpora import open_split, weights_of
 from regard.data.corpus import Corpus, for_model
-from regard.data.held_out import Stored, store
+from regard.data.epoch_segmentation import Resampled
 from regard.data.mixed_corpora import Draws
 from regard.data.pair import Pair
-from regard.data.subword_resampling import Resampled
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers import Tokenizers, train_tokenizers
+from regard.data.validation_split import Stored, store
 from regard.errors import DataError
 from regard.models.model_folder import CACHE
 from regard.task import Rows, Say

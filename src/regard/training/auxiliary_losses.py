@@ -85,7 +85,7 @@ def check_looks(weights: Float[Tensor, "B T L H S"], layer: int, head: int) -> N
             )
 
 
-def disagreement(one: Float[Tensor, "N W"], other: Float[Tensor, "N W"]) -> Float[Tensor, ""]:
+def r_drop_divergence(one: Float[Tensor, "N W"], other: Float[Tensor, "N W"]) -> Float[Tensor, ""]:
     r"""Sum how far apart two passes over the same tokens are that differ in dropout alone (Liang et al. 2021, R-Drop).
 
     .. math::

@@ -27,7 +27,7 @@ BUCKET = 25 * 2**20
 """Bytes of gradients that are reduced at a time: what DistributedDataParallel takes, too."""
 
 
-class Loss(nn.Module):
+class ObjectiveModule(nn.Module):
     """The objective as a module: torch's engines need to see a forward pass begin and end."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
@@ -40,7 +40,7 @@ class Loss(nn.Module):
         return self._objective(batch, ratio)
 
 
-class ParallelSteps(Steps):
+class DDPSteps(Steps):
     """Gradients that are reduced while the backward pass runs."""
 
     def __init__(
@@ -52,7 +52,7 @@ class ParallelSteps(Steps):
         unused = _has_unused(model, Steps(objective, autocast, device), first)
         constant: dict[str, Any] = {_SYNC_BUFFERS: False}
         self.parallel = nn.parallel.DistributedDataParallel(
-            Loss(model, objective),
+            ObjectiveModule(model, objective),
             gradient_as_bucket_view=True,
             find_unused_parameters=unused,
             **constant,
@@ -78,7 +78,7 @@ class ParallelSteps(Steps):
         return made
 
 
-class ReducedSteps(Steps):
+class AllReducedSteps(Steps):
     """Gradients that are reduced when a step's backward passes are over, as those of recorded steps have to be.
 
     A CUDA graph is launched as one, so there is nothing within it that a reduction could run beside.

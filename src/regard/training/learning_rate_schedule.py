@@ -1,7 +1,7 @@
 """The learning rate as a pure function of the step and the validations so far: nothing of it needs saving.
 
-A schedule maps a `Moment` to the factor that `training.learning_rate` is multiplied by. Steps count from 1. All of them
-start with `warmup` steps of linear growth.
+A schedule maps a `ScheduleStep` to the factor that `training.learning_rate` is multiplied by. Steps count from 1. All
+of them start with `warmup` steps of linear growth.
 """
 
 import math
@@ -13,7 +13,7 @@ from regard.registry import Registry
 
 
 @dataclass(frozen=True)
-class Moment:
+class ScheduleStep:
     """All that a learning rate may depend on."""
 
     step: int
@@ -26,17 +26,17 @@ class Moment:
 
 WARMUP_PART = 10
 """With a time budget the warm-up takes one of so many parts at most."""
-Schedule = Callable[[Moment, TrainingConfig], float]
+Schedule = Callable[[ScheduleStep, TrainingConfig], float]
 
 schedules: Registry[Schedule] = Registry("schedule", "schedules")
 
 
-def learning_rate(moment: Moment, config: TrainingConfig) -> float:
+def learning_rate(moment: ScheduleStep, config: TrainingConfig) -> float:
     """Return the rate of a step."""
     return config.learning_rate * schedules[config.schedule](moment, config)
 
 
-def stalls(scores: Sequence[tuple[float, float]], patience: int) -> int:
+def count_plateaus(scores: Sequence[tuple[float, float]], patience: int) -> int:
     """Count how often `patience` validations in a row brought no better score; the count of the row then restarts."""
     best, waited, count = (-math.inf, -math.inf), 0, 0
     for score in scores:
@@ -47,7 +47,7 @@ def stalls(scores: Sequence[tuple[float, float]], patience: int) -> int:
     return count
 
 
-def goes_by_the_end(settings: TrainingConfig) -> bool:
+def depends_on_total_steps(settings: TrainingConfig) -> bool:
     """Say whether steps depend on how many are planned: a rate or a ratio of teacher forcing that falls until then.
 
     Where minutes limit, they depend on the time they take as well, so that no other run is gone on with bit for bit.
@@ -59,13 +59,13 @@ def goes_by_the_end(settings: TrainingConfig) -> bool:
 
 
 @schedules.register("constant")
-def constant(moment: Moment, config: TrainingConfig) -> float:
+def constant(moment: ScheduleStep, config: TrainingConfig) -> float:
     """Stay at the full rate after the warm-up."""
     return _warmup(moment, config)
 
 
 @schedules.register("inverse-sqrt")
-def inverse_sqrt(moment: Moment, config: TrainingConfig) -> float:
+def inverse_sqrt(moment: ScheduleStep, config: TrainingConfig) -> float:
     """Fall with the inverse square root of the step after the warm-up (Vaswani et al. 2017, equation 3).
 
     Differs from the paper: the factor is 1 at the end of the warm-up, so the rate is not tied to the model's width.
@@ -74,7 +74,7 @@ def inverse_sqrt(moment: Moment, config: TrainingConfig) -> float:
 
 
 @schedules.register("cosine")
-def cosine(moment: Moment, config: TrainingConfig) -> float:
+def cosine(moment: ScheduleStep, config: TrainingConfig) -> float:
     """Fall to zero at the last step along half a cosine (Loshchilov & Hutter 2017, equation 5, without restarts)."""
     warmup = warmup_steps(moment.total, config)
     if moment.step <= warmup:
@@ -84,9 +84,9 @@ def cosine(moment: Moment, config: TrainingConfig) -> float:
 
 
 @schedules.register("plateau")
-def plateau(moment: Moment, config: TrainingConfig) -> float:
+def plateau(moment: ScheduleStep, config: TrainingConfig) -> float:
     """Multiply by `plateau_factor` whenever `plateau_patience` validations brought no better score."""
-    drops = stalls(moment.scores, config.plateau_patience)
+    drops = count_plateaus(moment.scores, config.plateau_patience)
     return _warmup(moment, config) * float(config.plateau_factor**drops)
 
 
@@ -95,6 +95,6 @@ def warmup_steps(total: int, config: TrainingConfig) -> int:
     return min(config.warmup, total // WARMUP_PART) if config.minutes else config.warmup
 
 
-def _warmup(moment: Moment, config: TrainingConfig) -> float:
+def _warmup(moment: ScheduleStep, config: TrainingConfig) -> float:
     warmup = warmup_steps(moment.total, config)
     return min(1.0, moment.step / warmup) if warmup else 1.0

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from regard.shapes import Float, Int, Tensor
-from regard.training.fused_loss import Rows, Wanted
+from regard.training.fused_loss import LossOfLogits, LossOptions
 
 
 @triton.jit
@@ -60,7 +60,7 @@ def _two(
     targets,
     nll,
     smoothed,
-    apart,
+    r_drop,
     half,
     smoothing,
     weight,
@@ -86,7 +86,7 @@ def _two(
         b = tl.load(other + at, mask=at < WIDTH, other=-1e30).to(tl.float32) - log_q
         there += tl.sum(tl.where(at < WIDTH, tl.exp(a) * (a - b), 0.0), axis=0)
         back += tl.sum(tl.where(at < WIDTH, tl.exp(b) * (b - a), 0.0), axis=0)
-    tl.store(apart + token, real * (there + back) / 2)
+    tl.store(r_drop + token, real * (there + back) / 2)
     pull = weight / 2
     for first in range(0, WIDTH, BLOCK):
         at = first + tl.arange(0, BLOCK)
@@ -100,16 +100,16 @@ def _two(
         tl.store(other + at, (0.5 * real * to_q).to(row.dtype.element_ty), mask=at < WIDTH)
 
 
-def rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], wanted: Wanted) -> Rows:
+def rows(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], options: LossOptions) -> LossOfLogits:
     """Return what `fused_loss.plain_rows` returns; the gradient stands where the logits stood."""
     logits, targets = logits.contiguous(), targets.contiguous()
     count, width = logits.shape
     nll = torch.empty(count, device=logits.device)
     launch: dict[str, Any] = {"WIDTH": width, "BLOCK": min(4096, triton.next_power_of_2(width)), "num_warps": 8}
-    if wanted.r_drop == 0:
+    if options.r_drop == 0:
         smoothed = torch.empty(count, device=logits.device)
-        _one[(count,)](logits, targets, nll, smoothed, wanted.smoothing, **launch)
-        return Rows(smoothed.sum(), smoothed.new_zeros(()), nll, logits)
-    smoothed, apart = torch.empty(2, count // 2, device=logits.device)
-    _two[(count // 2,)](logits, targets, nll, smoothed, apart, count // 2, wanted.smoothing, wanted.r_drop, **launch)
-    return Rows(smoothed.sum(), apart.sum(), nll, logits)
+        _one[(count,)](logits, targets, nll, smoothed, options.smoothing, **launch)
+        return LossOfLogits(smoothed.sum(), smoothed.new_zeros(()), nll, logits)
+    smoothed, r_drop = torch.empty(2, count // 2, device=logits.device)
+    _two[(count // 2,)](logits, targets, nll, smoothed, r_drop, count // 2, options.smoothing, options.r_drop, **launch)
+    return LossOfLogits(smoothed.sum(), r_drop.sum(), nll, logits)

@@ -7,7 +7,7 @@ from regard.attention.focus.hard import Hard
 from regard.config import TrainingConfig
 from regard.data.batching import Batch, twice
 from regard.errors import ConfigError
-from regard.models.protocol import Encoded, Taught
+from regard.models.protocol import Encoded, TeacherForced
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 from regard.task import BatchLoss
@@ -19,8 +19,8 @@ from regard.training.auxiliary_losses import (
     one_step_later,
     reinforce,
 )
-from regard.training.fused_loss import Wanted, output_loss
-from regard.training.loss import read
+from regard.training.fused_loss import LossOptions, output_loss
+from regard.training.plain_loss import encode_batch
 from regard.training.scheduled_sampling import mixed_tokens
 from regard.vision.questions.scoring import astray
 
@@ -44,7 +44,7 @@ class SequenceObjective:
 
     def read(self, batch: Batch) -> Encoded:
         """Let the model read the sources of a batch."""
-        return read(self._model, self._passes(batch))
+        return encode_batch(self._model, self._passes(batch))
 
     def _passes(self, batch: Batch) -> Batch:
         return twice(batch) if self._settings.r_drop > 0 else batch
@@ -58,7 +58,7 @@ class SequenceObjective:
         look = self._settings.guided > 0 or self._settings.doubly_stochastic > 0
         taught = model.decoder.teach(read, encoded, look=look)
         # The output layer, a model's dearest part, never sees padding.
-        wanted = Wanted(self._settings.label_smoothing, self._settings.r_drop)
+        wanted = LossOptions(self._settings.label_smoothing, self._settings.r_drop)
         features, right = batch.at_tokens(taught.features), batch.at_tokens(batch.tokens_out)
         copied = None
         if taught.copied is not None:
@@ -68,14 +68,14 @@ class SequenceObjective:
         made = self._beside(BatchLoss(loss.total, loss.smoothed, {}, None), taught, encoded, batch)
         if taught.extras.log_prob is not None:
             made = self._rewarded(made, taught, loss.nll, batch)
-        return made._replace(beside={**made.beside, "disagreement": loss.apart}) if wanted.r_drop > 0 else made
+        return made._replace(beside={**made.beside, "disagreement": loss.r_drop}) if wanted.r_drop > 0 else made
 
     @property
     def _share(self) -> float:
         """How much a pass over the batch counts."""
         return 0.5 if self._settings.r_drop > 0 else 1.0
 
-    def _beside(self, made: BatchLoss, taught: Taught, encoded: Encoded, batch: Batch) -> BatchLoss:
+    def _beside(self, made: BatchLoss, taught: TeacherForced, encoded: Encoded, batch: Batch) -> BatchLoss:
         settings, total, beside = self._settings, made.total, dict(made.beside)
         if settings.coverage_loss > 0:
             if taught.extras.overlap is None:
@@ -106,7 +106,7 @@ class SequenceObjective:
         links = one_step_later(batch.links, batch.target_mask) if later else batch.links
         return guided_loss(weights, links, layer, head)
 
-    def _rewarded(self, made: BatchLoss, taught: Taught, nll: Float[Tensor, " N"], batch: Batch) -> BatchLoss:
+    def _rewarded(self, made: BatchLoss, taught: TeacherForced, nll: Float[Tensor, " N"], batch: Batch) -> BatchLoss:
         assert taught.extras.log_prob is not None
         mask, settings = batch.target_mask, self._settings
         right = torch.zeros(mask.shape, device=mask.device)
@@ -136,7 +136,7 @@ class SequenceObjective:
         if self._settings.guided > 0:
             if batch.links is None and batch.named is None:
                 raise ConfigError(NO_LINKS)
-            taught = self._model.decoder.teach(batch.tokens_in, read(self._model, batch), look=True)
+            taught = self._model.decoder.teach(batch.tokens_in, encode_batch(self._model, batch), look=True)
             assert taught.weights is not None
             check_looks(taught.weights, self._settings.guided_layer, self._settings.guided_head)
 

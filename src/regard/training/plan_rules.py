@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from regard.config import Config, TrainingConfig
 from regard.config_io import assign
-from regard.data.survey import SAMPLE, Side, Survey
+from regard.data.survey import SAMPLE, Survey, SurveyedSide
 from regard.presets.base import preset
 from regard.training.memory_estimate import classes_of, of_batch, of_weights, vocabulary_of
 
@@ -149,12 +149,21 @@ def make_plan(
     """
     names = frozenset(given)
     writes = any(covers(OF_WRITING, name) for name in names)
-    name, reason = system(survey, device, writes)
+    name, reason = choose_preset(survey, device, writes)
     config = changes(preset(name) if base is None else base)
     plan = Plan(config, survey, device, valid, names, memory, based=base is not None)
     if base is None:
         plan.choices.append(Choice("preset", name, reason))
-    for rule in (tokenizer, lengths, network, optimisation, fitting, budget, deciding, search):
+    for rule in (
+        choose_tokenizer,
+        choose_lengths,
+        choose_network,
+        choose_optimisation,
+        fit_memory,
+        choose_budget,
+        choose_metric,
+        choose_decoding,
+    ):
         rule(plan)
     return plan
 
@@ -189,7 +198,7 @@ def has_classes(survey: Survey) -> bool:
     )
 
 
-def tokens_of(side: Side, kind: str) -> float:
+def tokens_of(side: SurveyedSide, kind: str) -> float:
     """Estimate the tokens of a text."""
     if kind in ("characters", "words", "spelled"):
         return {"characters": side.characters, "words": side.words, "spelled": side.units}[kind]
@@ -199,7 +208,7 @@ def tokens_of(side: Side, kind: str) -> float:
 # -- the rules ------------------------------------------------------------------------------------------------------
 
 
-def system(survey: Survey, device: str, writes: bool = False) -> tuple[str, str]:
+def choose_preset(survey: Survey, device: str, writes: bool = False) -> tuple[str, str]:
     """Choose the preset to start from; if it `writes`, not one that classifies.
 
     Recurrent models by this plan (4,000 steps, one CPU core) and Transformers (4,000 to 6,000 steps, on an H200):
@@ -229,7 +238,7 @@ def system(survey: Survey, device: str, writes: bool = False) -> tuple[str, str]
     return BASE, f"{survey.pairs:,} pairs of sentences are enough for a full-size Transformer"
 
 
-def tokenizer(plan: Plan) -> None:
+def choose_tokenizer(plan: Plan) -> None:
     """Choose how text becomes tokens.
 
     Characters and spelled: Finnish 88.5 and 92.7 (recurrent), 93.7 and 94.8 (Transformer), German 88.1 and 89.2. For
@@ -259,7 +268,7 @@ def tokenizer(plan: Plan) -> None:
         plan.choose(reason, tokenizer__vocabulary=round(size / 100) * 100)
 
 
-def lengths(plan: Plan) -> None:
+def choose_lengths(plan: Plan) -> None:
     """Leave out only what is far too long: SCAN's "simple" loses 588 pairs and 6 points at 128 characters."""
     kind, sides = plan.config.tokenizer.kind, (plan.survey.source, plan.survey.target)
     if kind in ("bpe", "unigram"):
@@ -289,7 +298,7 @@ def _with_places(plan: Plan, most: int) -> int:
     return most
 
 
-def network(plan: Plan) -> None:
+def choose_network(plan: Plan) -> None:
     """Choose what depends on the corpus in the network: widths, dropout, positions, copying.
 
     A Transformer that copies (4,000 steps): German 91.4 instead of 89.7. Where less is copied it does not gain: Finnish
@@ -340,7 +349,7 @@ def _transformer(plan: Plan) -> None:
         plan.choose("the fewer tokens, the more dropout", model__dropout=0.3 if plan.tokens >= 600_000 else 0.4)
 
 
-def optimisation(plan: Plan) -> None:
+def choose_optimisation(plan: Plan) -> None:
     """Choose batches and rates.
 
     English–Japanese: R-Drop brings a Transformer 0.7 BLEU (40.8, 41.4), and takes up to twice the time a step.
@@ -370,7 +379,7 @@ def optimisation(plan: Plan) -> None:
         plan.choose("two passes with different dropout should agree: +0.7 BLEU on small corpora", training__r_drop=3.0)
 
 
-def fitting(plan: Plan) -> None:
+def fit_memory(plan: Plan) -> None:
     """Make batches smaller, and then texts shorter, until a step fits into half of the memory."""
     settings, longest = plan.config.training, plan.config.data.max_length
     size, length, entries = settings.batch_tokens, longest, vocabulary_of(plan.config.tokenizer, plan.survey)
@@ -399,7 +408,7 @@ def fitting(plan: Plan) -> None:
         plan.choose(reason, training__batch_tokens=size, training__accumulate=parts)
 
 
-def budget(plan: Plan) -> None:
+def choose_budget(plan: Plan) -> None:
     """Choose how long to train, and how often to validate: a Transformer less often, since it writes slowly.
 
     Recurrent models on 10,000 short strings, 2,000 tokens a step: German 90.8 after 2,500, 91.4 after 4,000.
@@ -465,7 +474,7 @@ def _batches(plan: Plan) -> float:
     return max(1.0, plan.tokens / (plan.config.training.batch_tokens * plan.config.training.accumulate))
 
 
-def deciding(plan: Plan) -> None:
+def choose_metric(plan: Plan) -> None:
     """Choose the metric that tells which model is best: BLEU of one-word targets is 0 at every step."""
     if plan.classifies:
         return
@@ -479,7 +488,7 @@ def deciding(plan: Plan) -> None:
         plan.choose("sentences: the metric that papers report", training__metric="bleu")
 
 
-def search(plan: Plan) -> None:
+def choose_decoding(plan: Plan) -> None:
     """Choose how the model is searched: a beam of 5 gains 1.3 to 1.8 BLEU on sentences, up to 0.3 points on strings."""
     if plan.classifies or not plan.survey.paired:
         return  # what is best to continue a text with is not what is most probable

@@ -8,10 +8,10 @@ from regard.config import Config
 from regard.config_io import toml_value
 from regard.data.configured_corpora import open_data
 from regard.data.corpus import Corpus, for_model
-from regard.data.corpus_checks import glance
-from regard.data.held_out import sources_to_hold_out
+from regard.data.corpus_checks import quick_check
 from regard.data.pictures import are_pictures
 from regard.data.survey import Survey, survey
+from regard.data.validation_split import sources_to_hold_out
 from regard.decoding.model_loading import NOTHING, find_device
 from regard.errors import DataError
 from regard.task import task_of
@@ -42,7 +42,7 @@ def plan_for(changes: Changes, given: Iterable[str], base: Config | None = None)
     if kept and not first.data.held_out:
         reason = f"no validation corpus was given: this many of the {found.sources:,} sources are held out"
         plan.choices.insert(0, Choice("data.held_out", kept, reason))
-    plan.notice = glance(corpus)
+    plan.notice = quick_check(corpus)
     return plan
 
 
@@ -74,17 +74,17 @@ def _holding(config: Config, sources: int) -> Config:
     return replace(config, data=replace(config.data, held_out=sources))
 
 
-def told(plan: Plan) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """Write a plan as lines, one for each reason; none where nothing was left to choose."""
     notice = [plan.notice] if plan.notice else []
     if not plan.choices:
         return notice
     lines = [
         *notice,
-        f"Planned for {seen(plan.survey)}. (--plan shows it as a table; --set and --preset override it.)",
+        f"Planned for {describe_survey(plan.survey)}. (--plan shows it as a table; --set and --preset override it.)",
     ]
     for choices in grouped(plan.choices):
-        settings = ", ".join(f"{choice.name}={shown(choice.value)}" for choice in choices)
+        settings = ", ".join(f"{choice.name}={format_value(choice.value)}" for choice in choices)
         lines.append(f"  {settings}: {choices[0].reason}")
     return lines
 
@@ -100,7 +100,7 @@ def grouped(choices: Sequence[Choice]) -> list[list[Choice]]:
     return groups
 
 
-def seen(found: Survey) -> str:
+def describe_survey(found: Survey) -> str:
     """Say what a corpus is like."""
     pairs = "1 pair" if found.pairs == 1 else f"{found.pairs:,} {'pairs' if found.paired else 'texts'}"
     target = found.target
@@ -113,6 +113,6 @@ def seen(found: Survey) -> str:
     )
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value as --set takes it."""
     return value if isinstance(value, str) else toml_value(value)

@@ -13,7 +13,7 @@ from regard.shapes import Float, Tensor
 Made = TypeVar("Made")
 
 
-class Ahead(Generic[Made]):
+class Prefetcher(Generic[Made]):
     """Makes what an iterator yields in a thread of its own, a few ahead of who takes it.
 
     What goes wrong in the thread is raised where the next one is taken. The thread ends with the `with` block.
@@ -26,7 +26,7 @@ class Ahead(Generic[Made]):
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="regard-ahead", daemon=True)
 
-    def __enter__(self) -> "Ahead[Made]":
+    def __enter__(self) -> "Prefetcher[Made]":
         self._thread.start()
         return self
 
@@ -56,7 +56,7 @@ class Ahead(Generic[Made]):
             self._ready.put(error)
 
 
-class Numbers:
+class AsyncScalars:
     """Numbers on their way from the device; nobody waits for them before they are read."""
 
     def __init__(self, values: Float[Tensor, " N"]) -> None:

@@ -16,7 +16,7 @@ from regard.decoding.vocabulary_shortlist import SHORTLIST
 from regard.errors import TrainingError
 from regard.models.model_folder import CACHE, CONFIG, WEIGHTS, read_config
 from regard.training.checkpoint import WRITING, Checkpoints, Saved
-from regard.training.learning_rate_schedule import goes_by_the_end
+from regard.training.learning_rate_schedule import depends_on_total_steps
 from regard.training.trainer import METRICS, STATE, records_steps
 
 TENSORBOARD, CURVE, REPORT = "tensorboard", "curve.svg", "report.txt"
@@ -156,7 +156,7 @@ def find(folder: Path) -> tuple[Saved | None, list[str]]:
 
 
 def _harmless(name: str, config: Config) -> bool:
-    if name in LENGTH and goes_by_the_end(config.training):
+    if name in LENGTH and depends_on_total_steps(config.training):
         return False
     if name == "training.save_every" and config.training.average == "last":
         return False  # the average is made of these checkpoints

@@ -62,7 +62,7 @@ class Score:
         return self.score, -self.loss
 
 
-def deciding(result: Mapping[str, Any], metric: str) -> float:
+def metric_value(result: Mapping[str, Any], metric: str) -> float:
     """Return the score that decides between validations, by `training.metric`; higher is better."""
     if metric == "loss":
         return -float(result["valid_loss"])
@@ -89,7 +89,7 @@ class Pace:
 
 
 @dataclass
-class Place:
+class RunState:
     """Where a run is: with the weights, all that is needed to go on."""
 
     step: int = 0
@@ -109,7 +109,7 @@ class Place:
     pace: Pace = field(default_factory=Pace)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Place":
+    def from_dict(cls, values: Mapping[str, Any]) -> "RunState":
         """Take back what `dataclasses.asdict` gave."""
         history = [Score(**score) for score in values["history"]]
         pace = Pace(**values.get("pace", {}))  # older checkpoints have none

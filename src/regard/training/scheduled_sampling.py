@@ -14,7 +14,7 @@ from regard.models.protocol import Encoded
 from regard.models.seq2seq import Seq2Seq
 from regard.registry import Registry
 from regard.shapes import Int, Tensor
-from regard.training.learning_rate_schedule import Moment
+from regard.training.learning_rate_schedule import ScheduleStep
 
 Fall = Callable[[float], float]
 """Maps how much of the run is over, from 0 to 1, to how much of the way is left, from 1 to 0."""
@@ -27,7 +27,7 @@ LEFT = 0.01
 """What the exponential decay leaves at the planned end, before it is stretched to end at the ratio itself."""
 
 
-def forcing_ratio(moment: Moment, config: TrainingConfig) -> float:
+def forcing_ratio(moment: ScheduleStep, config: TrainingConfig) -> float:
     r"""Return the probability of reading the right word at a step (Bengio et al. 2015, section 2.4).
 
     .. math:: \epsilon_n = \epsilon + (1 - \epsilon)\, f\!\left(\frac{n - 1}{N - 1}\right)

@@ -17,7 +17,7 @@ from regard.models.transformer_layer import DecoderLayer, EncoderLayer
 from regard.shapes import Tensor
 from regard.task import BatchLoss, Objective
 from regard.training.cuda_graphs import Autocast, Steps
-from regard.training.data_parallel import Loss
+from regard.training.data_parallel import ObjectiveModule
 
 
 class Sharded:
@@ -30,7 +30,7 @@ class Sharded:
         # Nothing is added in place to what a layer returns, so that torch has nothing to warn of.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         self._mesh = init_device_mesh(device.type, (size,))
-        self.loss = Loss(model, objective)
+        self.loss = ObjectiveModule(model, objective)
         for layer in model.modules():
             if isinstance(layer, EncoderLayer | DecoderLayer):
                 fully_shard(layer, mesh=self._mesh)

@@ -23,6 +23,7 @@ from regard.training.copy_vocabulary import match_words
 from regard.training.finetune import check_apart, read_start, started_from
 from regard.training.launch import mark, unmark
 from regard.training.progress import Reporter, Silent, duration, reporter_for
+from regard.training.rank_consistency import check_same
 from regard.training.resume import (
     CURVE,
     REPORT,
@@ -36,7 +37,6 @@ from regard.training.resume import (
     replacing,
     undone_on_error,
 )
-from regard.training.same_everywhere import check_same
 from regard.training.setting_checks import check, device_of, settled
 from regard.training.tensorboard import TensorBoard, check_tensorboard
 from regard.training.trainer import INTERRUPTED, METRICS, STATE, Trainer, records_steps, seed_from

@@ -32,14 +32,14 @@ from regard.task import Rows, StoppedError, TrainingData, task_of
 from regard.training import checkpoint, time_budget
 from regard.training.checkpoint import Checkpoints, Name, Saved
 from regard.training.cuda_graphs import RecordedSteps, Steps, own_stream
-from regard.training.data_parallel import ParallelSteps, ReducedSteps
+from regard.training.data_parallel import AllReducedSteps, DDPSteps
 from regard.training.interrupts import Interruption
-from regard.training.learning_rate_schedule import Moment, learning_rate, warmup_steps
+from regard.training.learning_rate_schedule import ScheduleStep, learning_rate, warmup_steps
 from regard.training.metrics_log import Metrics
 from regard.training.optimizer import gradient_norm, load_state, optimizers, state_tensors
-from regard.training.prefetch import Ahead, Numbers
+from regard.training.prefetch import AsyncScalars, Prefetcher
 from regard.training.progress import Progress, Reporter
-from regard.training.run_state import Place, Score, Window, deciding
+from regard.training.run_state import RunState, Score, Window, metric_value
 from regard.training.scheduled_sampling import forcing_ratio
 from regard.training.setting_checks import device_of
 from regard.training.sharding import Sharded, ShardedSteps, cut_as, put_together
@@ -99,7 +99,7 @@ class Unread:
     epoch: int
     rate: float
     tokens: int
-    numbers: Numbers
+    numbers: AsyncScalars
     """The loss, the norm of the gradient, and the other losses."""
     beside: tuple[str, ...]
     """The names of these."""
@@ -135,7 +135,7 @@ class Trainer:
         self.weights = weights_of(model)  # views: they are always those of now
         self.average.start(self.weights)
         self.checkpoints = Checkpoints(folder / STATE)
-        self.place = Place(fingerprint=data.fingerprint)
+        self.place = RunState(fingerprint=data.fingerprint)
         self.budget = time_budget.Budget(self.settings.minutes, self.place.pace)
         self.began: float | None = None
         """When the process began to open the corpus, by `budget.now`; None for when `run` is called."""
@@ -250,7 +250,7 @@ class Trainer:
                 self._products(),
                 own_stream(self.device),
                 Interruption() as interruption,
-                Ahead(self._plan(), self.ready) as ahead,
+                Prefetcher(self._plan(), self.ready) as ahead,
             ):
                 self._interruption = interruption
                 self._connect()
@@ -265,10 +265,10 @@ class Trainer:
             return
         self.model.train()
         if self.records:
-            self.steps = ReducedSteps(self.steps, self.model, self.world)
+            self.steps = AllReducedSteps(self.steps, self.model, self.world)
             return
         first = self.data.batch(self._batches(1)[0][: self.data.each])
-        self.steps = ParallelSteps(self.model, self.objective, self._autocast, self.device, self.world, first)
+        self.steps = DDPSteps(self.model, self.objective, self._autocast, self.device, self.world, first)
 
     def _shard(self) -> None:
         """Cut the model up over the processes, with all that is remembered of it. Each of them has to call it."""
@@ -293,7 +293,7 @@ class Trainer:
         pace, self.budget.validates = self.world.from_first((self.place.pace, self.budget.validates))
         self.place.pace = self.budget.pace = pace
 
-    def _loop(self, interruption: Interruption, ahead: Ahead[Planned]) -> str:
+    def _loop(self, interruption: Interruption, ahead: Prefetcher[Planned]) -> str:
         self.model.train()
         while True:
             if self._save_scheduled() and not self._is_saved():
@@ -325,12 +325,12 @@ class Trainer:
             self._save(scheduled=False)
         return INTERRUPTED
 
-    def _step(self, ahead: Ahead[Planned]) -> None:
+    def _step(self, ahead: Prefetcher[Planned]) -> None:
         if not self._unread:
             self._read_at = time_budget.now()
         planned, place, settings = ahead.take(), self.place, self.settings
         step = place.step + 1
-        moment = Moment(step, self.total, place.scores)
+        moment = ScheduleStep(step, self.total, place.scores)
         rate = learning_rate(moment, settings)
         # Each process has dropout of its own; that of the first is what a process by itself would have.
         seed_from(self.device, self.config.seed, "step", step, *(("rank", self.world.rank) if self.world.rank else ()))
@@ -342,7 +342,7 @@ class Trainer:
         self.average.step(step, self.weights)
         place.step, place.epoch, place.batch = step, planned.epoch, planned.first + len(planned.batches)
         stop = [] if made.stop is None else [made.stop]
-        numbers = Numbers(torch.stack([made.loss, made.norm, *stop, *made.beside.values()]))
+        numbers = AsyncScalars(torch.stack([made.loss, made.norm, *stop, *made.beside.values()]))
         batches = (planned.first + 1, place.batch)
         self._unread.append(
             Unread(step, planned.epoch, rate, made.tokens, numbers, tuple(made.beside), batches, made.own)
@@ -506,7 +506,9 @@ class Trainer:
         self.model.train()
         if not math.isfinite(result["valid_loss"]):
             raise self._not_finite("validation loss", self.place.step, self.place.epoch)
-        self.place.history.append(Score(self.place.step, deciding(result, self.settings.metric), result["valid_loss"]))
+        self.place.history.append(
+            Score(self.place.step, metric_value(result, self.settings.metric), result["valid_loss"])
+        )
         self.average.validated(self.place.history, self.weights)
         best = self.place.best is self.place.history[-1]
         place = {"step": self.place.step, "epoch": self.place.epoch}
@@ -591,7 +593,7 @@ class Trainer:
             load_state(self.optimizer, self.names, saved.tensors(OPTIMIZER))
             files = [file for file in saved.digests if file.startswith(PREFIX)]
             self.average.load({file: saved.tensors(file, self.device) for file in files})
-            self.place = Place.from_dict(saved.place)
+            self.place = RunState.from_dict(saved.place)
         except (AttributeError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
             raise TrainingError(
                 f"{saved.path} is no checkpoint of this run ({first_line(error)}): train anew with --overwrite, or "

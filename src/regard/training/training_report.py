@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from regard.config import Config, TrainingConfig
 from regard.task import task_of
-from regard.training.learning_rate_schedule import goes_by_the_end
+from regard.training.learning_rate_schedule import depends_on_total_steps
 from regard.training.progress import SCORES
-from regard.training.run_state import Score, deciding
+from regard.training.run_state import Score, metric_value
 
 Record = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ class History(NamedTuple):
         metric = config.training.metric
         if not all(metric in record for record in told):
             metric = "loss"
-        scores = [Score(record["step"], deciding(record, metric), record["valid_loss"]) for record in told]
+        scores = [Score(record["step"], metric_value(record, metric), record["valid_loss"]) for record in told]
         losses = [(record["step"], record["loss"]) for record in finite if "loss" in record]
         return cls(losses, scores, max((record.get("epoch", 1) for record in finite), default=1), metric)
 
@@ -192,7 +192,7 @@ def _longer(settings: TrainingConfig, history: History, end: str) -> str:
     limit = f"--epochs {2 * settings.epochs}"
     if end == "steps":
         limit = f"--steps {2 * history.steps}" + (f" {limit}" if 2 * history.epoch > settings.epochs else "")
-    if goes_by_the_end(settings):
+    if depends_on_total_steps(settings):
         return f"train again for longer, {limit}"
     return f"go on for longer, --resume {limit}"
 

@@ -4,7 +4,7 @@ from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.models.build import check_model, make_embedding, make_position
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.vision.captioner import Captioner
 from regard.vision.classifier import Classifier
 from regard.vision.detection.detector import Detector, make_detector
@@ -31,7 +31,7 @@ def make_captioner(config: ModelConfig, target_size: int) -> Captioner:
     dropout = Dropout(config.dropout, config.variational)
     embedding = make_embedding(config, target_size, config.decoder.kind, make_position(config))
     encoder = ImageEncoder(config, dropout)
-    parts = Parts(embedding, dropout, encoder.state_width, encoder.summary, target_size)
+    parts = DecoderParts(embedding, dropout, encoder.state_width, encoder.summary, target_size)
     return Captioner(encoder, decoders[config.decoder.kind](config, parts), dropout)
 
 

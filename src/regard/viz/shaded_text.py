@@ -23,7 +23,7 @@ _CELL, _LINE, _SIZE = 8.4, 26, 14
 """Of the picture, in pixels: a character, a line, the height of the letters."""
 
 
-class Sentence(NamedTuple):
+class ShadedSentence(NamedTuple):
     """A sentence of a text."""
 
     tokens: int
@@ -38,7 +38,9 @@ class _Unit(NamedTuple):
     special: bool
 
 
-def shaded_lines(trace: AttentionTrace, *, width: int = 80, color: bool, sentences: Sequence[Sentence] = ()) -> str:
+def shaded_lines(
+    trace: AttentionTrace, *, width: int = 80, color: bool, sentences: Sequence[ShadedSentence] = ()
+) -> str:
     """Write the source of a trace of one row within `width` cells, its words shaded, no newline at the end.
 
     Without `color` the shades stand below the words. With `sentences`, each begins a line of its own, after its weight.
@@ -53,7 +55,9 @@ def shaded_lines(trace: AttentionTrace, *, width: int = 80, color: bool, sentenc
     return "\n".join(line.rstrip() for line in lines)
 
 
-def shaded_svg(trace: AttentionTrace, *, title: str = "", sentences: Sequence[Sentence] = (), columns: int = 84) -> str:
+def shaded_svg(
+    trace: AttentionTrace, *, title: str = "", sentences: Sequence[ShadedSentence] = (), columns: int = 84
+) -> str:
     """Draw the same as a picture."""
     strongest = max((unit.weight for part in _parts(trace, sentences) for unit in part), default=0.0)
     ramp = colour_scale.colours(256)
@@ -83,7 +87,7 @@ def shaded_svg(trace: AttentionTrace, *, title: str = "", sentences: Sequence[Se
     )
 
 
-def shaded_html(trace: AttentionTrace, *, sentences: Sequence[Sentence] = ()) -> str:
+def shaded_html(trace: AttentionTrace, *, sentences: Sequence[ShadedSentence] = ()) -> str:
     """Write the same as part of a page: pointing at a word tells its weight."""
     parts = _parts(trace, sentences)
     strongest = max((unit.weight for part in parts for unit in part), default=0.0)
@@ -125,11 +129,11 @@ def _box(at: int, top: int, wide: int, text: str, level: float, ramp: NDArray[np
     )
 
 
-def _shares(sentences: Sequence[Sentence]) -> list[float | None]:
+def _shares(sentences: Sequence[ShadedSentence]) -> list[float | None]:
     return [sentence.weight for sentence in sentences] or [None]
 
 
-def _parts(trace: AttentionTrace, sentences: Sequence[Sentence]) -> list[list[_Unit]]:
+def _parts(trace: AttentionTrace, sentences: Sequence[ShadedSentence]) -> list[list[_Unit]]:
     """Return the words of each sentence, or of the whole text."""
     weights = np.nan_to_num(trace.look()[0]) if trace.weights.shape[0] else np.zeros(len(trace.source), np.float32)
     stops = np.cumsum([sentence.tokens for sentence in sentences] or [len(trace.source)])

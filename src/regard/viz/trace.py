@@ -182,7 +182,7 @@ class AttentionTrace:
             page = text_page(self, layer=chosen[0], head=chosen[1], title=title)
             write_output(path, page.encode(errors="backslashreplace"))
             return []
-        from regard.viz.heatmap_picture import save_picture
+        from regard.viz.heatmap_figure import save_picture
 
         notes = save_picture(self, path, layer=layer, head=head, title=title)
         if not quiet:

@@ -1,6 +1,6 @@
 """Coverage mechanisms, one per file; importing this module registers them."""
 
-from regard.attention.coverage.see2017 import See
-from regard.attention.coverage.tu2016 import Tu
+from regard.attention.coverage.see2017 import SeeCoverage
+from regard.attention.coverage.tu2016 import TuCoverage
 
-__all__ = ["See", "Tu"]
+__all__ = ["SeeCoverage", "TuCoverage"]

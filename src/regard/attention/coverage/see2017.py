@@ -6,7 +6,7 @@ from regard.shapes import Float, Tensor
 
 
 @coverages.register("see2017")
-class See(Coverage):
+class SeeCoverage(Coverage):
     r"""Add the sum of all earlier weights to the score (See et al. 2017, equations 10 and 11).
 
     .. math:: c^t_j = \sum_{t' < t} a^{t'}_j \qquad e^t_j = v^\top \tanh(W_h h_j + W_s s_t + w_c c^t_j)

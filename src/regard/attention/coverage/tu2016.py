@@ -9,7 +9,7 @@ from regard.shapes import Float, Tensor
 
 
 @coverages.register("tu2016")
-class Tu(Coverage):
+class TuCoverage(Coverage):
     r"""Add earlier weights, divided by each word's learned fertility, to the score (Tu et al. 2016, section 3.1.1).
 
     .. math:: C_{i,j} = C_{i-1,j} + \frac{\alpha_{i,j}}{\Phi_j} \qquad \Phi_j = N \cdot \sigma(U_f h_j) \qquad

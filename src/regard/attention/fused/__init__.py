@@ -8,8 +8,9 @@ below. On a CPU they run only in Triton's interpreter (`TRITON_INTERPRET=1`), wh
 import torch
 from torch.nn import functional
 
+from regard.batched_weight_gradients import current
+from regard.devices import runs_kernels
 from regard.shapes import Bool, Float, Tensor
-from regard.step_loop import current, runs_kernels
 
 UNITS = 16
 """Hidden units are padded to a multiple of this: four are read at once, at addresses aligned to 16 bytes."""
@@ -69,7 +70,7 @@ def additive_attention(
 def is_step(
     queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
 ) -> bool:
-    """Whether this is a step of a `step_loop` that has registered these keys and values."""
+    """Whether this is a step of a `decoder_loop` that has registered these keys and values."""
     loop = current()
     if loop is None or queries.shape[2] > 1 or not can_attend(queries, keys, values):
         return False
@@ -83,16 +84,16 @@ def step(
     mask: Bool[Tensor, "B S"],
     vectors: Float[Tensor, "H A"] | None,
 ) -> Float[Tensor, "B H 1 V"]:
-    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s` of each head, as a step of a `step_loop`.
+    r"""`c = \sum_s \mathrm{softmax}_s(e) x_s` of each head, as a step of a `decoder_loop`.
 
     Scores `e` are `v^\top \tanh(q + k_s)`, or without vectors `q^\top k_s`. Keys, values, mask and vectors must be the
     same tensors at every step: their gradients are computed once, after the last step.
     """
-    from regard.attention.fused.decoder_step import Look
+    from regard.attention.fused.decoder_step import DecoderStepAttention
 
     loop = current()
     assert loop is not None
-    shared = loop.shared(Look, keys, values, mask, *(() if vectors is None else (vectors,)))
+    shared = loop.shared(DecoderStepAttention, keys, values, mask, *(() if vectors is None else (vectors,)))
     return loop.rename(*shared.apply_all(loop.take(query)))
 
 
@@ -111,7 +112,7 @@ FEW = 16
 """Up to this many queries per row, a kernel that handles one query at a time is as fast."""
 
 
-def can_glance(
+def can_use_inference_kernel(
     queries: Float[Tensor, "B H T Q"], keys: Float[Tensor, "B G S A"], values: Float[Tensor, "B G S V"]
 ) -> bool:
     """Whether this is a call without gradients, with few queries and keys that are not too wide."""

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from regard.attention.fused import launch
-from regard.attention.fused.launch import AFTER_ALL, FEW, PADDING, Gradients, Look, Pairs, on_the_device_of, up
+from regard.attention.fused.launch import AFTER_ALL, FEW, PADDING, AttentionMask, Gradients, Pairs, on_the_device_of, up
 from regard.errors import RegardError
 from regard.shapes import Float, Tensor
 
@@ -125,10 +125,10 @@ class _Given(NamedTuple):
     mask: Tensor
     position: int
 
-    def at(self, piece: Piece) -> tuple[Pairs, Look]:
+    def at(self, piece: Piece) -> tuple[Pairs, AttentionMask]:
         """The inputs of one piece."""
         rows, steps = piece
-        look = Look(self.mask, self.position + steps.start)
+        look = AttentionMask(self.mask, self.position + steps.start)
         return Pairs(self.queries[rows, steps], self.keys[rows], self.vectors, rows.start), look
 
     def room_for_scores(self, context: Tensor) -> Float[Tensor, "M _ _"] | None:
@@ -138,7 +138,7 @@ class _Given(NamedTuple):
         needed = 4 * count * up(steps, PADDING) * up(size, PADDING)
         return None if needed > KEPT * there else _room(self.queries, count, steps, size)
 
-    def scores(self, pairs: Pairs, look: Look, kept: Tensor | None = None) -> Float[Tensor, "N _ _"]:
+    def scores(self, pairs: Pairs, look: AttentionMask, kept: Tensor | None = None) -> Float[Tensor, "N _ _"]:
         """Compute the scores of a piece, into `kept` if given."""
         scores = _room(pairs.queries, *pairs.sizes[:3]) if kept is None else kept
         launch.score(pairs, scores, look)

@@ -6,13 +6,13 @@ import torch
 from torch.nn import functional
 
 from regard.attention.fused import UNITS, launch
-from regard.attention.fused.launch import PADDING, Gradients, Pairs, Source, on_the_device_of, up
-from regard.deferred_gradients import Waiting
+from regard.attention.fused.launch import PADDING, Gradients, Pairs, StepOperands, on_the_device_of, up
+from regard.batched_weight_gradients import as_multiplied
+from regard.deferred_gradients import DeferredGradOp
 from regard.shapes import Float, Tensor
-from regard.step_loop import as_multiplied
 
 
-class Look(Waiting):
+class DecoderStepAttention(DeferredGradOp):
     r"""`c = \sum_s \mathrm{softmax}_s(e) x_s`; keeps weights and score gradients, B×H×S, of each step."""
 
     def __init__(self, keys: Tensor, values: Tensor, mask: Tensor, vectors: Tensor | None = None) -> None:
@@ -20,7 +20,7 @@ class Look(Waiting):
         self._groups = keys.shape[:2]
         keys, values = (as_multiplied(part).flatten(0, 1).contiguous() for part in (keys, values))
         vectors = None if vectors is None else vectors.float().contiguous()
-        self._source = Source(keys, values, mask.contiguous(), vectors, heads=0)
+        self._source = StepOperands(keys, values, mask.contiguous(), vectors, heads=0)
         self._steps: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         """For each step: its query, its weights, and the gradients of its context and scores."""
         self._others: dict[int, Tensor] = {}
@@ -31,7 +31,7 @@ class Look(Waiting):
         query = _in_rows(inputs[0])
         self._source = self._source._replace(heads=query.shape[1])
         with on_the_device_of(query):
-            context, weights = launch.see(self._source, launch.fits(self._source, query))
+            context, weights = launch.step_forward(self._source, launch.fits(self._source, query))
         context = context.view(*query.shape[:3], -1)
         return (context, context.data), (query, weights)
 
@@ -40,8 +40,8 @@ class Look(Waiting):
         query, weights = saved
         slope, *other = [_in_rows(slope) for slope in slopes if slope is not None]
         with on_the_device_of(query):
-            weights_back = launch.weights_back(self._source, slope, *other)
-            to_query, scores_back = launch.ask_back(self._source, query, weights, weights_back)
+            weights_back = launch.step_backward_weights(self._source, slope, *other)
+            to_query, scores_back = launch.step_backward_query(self._source, query, weights, weights_back)
         if self.learned:
             self._steps[step] = query, weights, slope, scores_back
             if other:

@@ -61,7 +61,7 @@ def fits(
 
 @triton.jit(do_not_specialize=["S", "H", "repeat"])
 @no_type_check
-def see(
+def step_forward(
     E, MASK, X, P, C, S, H, repeat, W: tl.constexpr, SHORT: tl.constexpr, BS: tl.constexpr, BW: tl.constexpr
 ):  # fmt: skip
     """c[w] = Σ_s p[s] x[s, w] for BW of the W units of the values, p being the softmax over real keys; stores p too."""
@@ -102,7 +102,7 @@ def see(
 
 @triton.jit(do_not_specialize=["S", "by_batch", "by_head", "H", "repeat"])
 @no_type_check
-def ask_back(
+def step_backward_query(
     P, DP, Q, K, V, DE, DQ, S, by_batch, by_head, H, repeat,
     UNIT: tl.constexpr, A: tl.constexpr, BENT: tl.constexpr, FAST: tl.constexpr, SHORT: tl.constexpr,
     BS: tl.constexpr, BA: tl.constexpr,

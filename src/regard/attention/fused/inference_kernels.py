@@ -71,7 +71,7 @@ def _look(
     tl.store(C + i.to(tl.int64) * W + w, seen.to(C.dtype.element_ty), mask=w < W)
 
 
-def glance(
+def inference_attention(
     queries: Float[Tensor, "B H T A"],
     keys: Float[Tensor, "B G S A"],
     values: Float[Tensor, "B G S V"],

@@ -110,7 +110,7 @@ def _exponentials(
     return exp, quads, scales, top
 
 
-def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "Look | None" = None) -> None:
+def score(pairs: Pairs, scores: Float[Tensor, "N _ _"], look: "AttentionMask | None" = None) -> None:
     """Write all scores; tiles with no allowed pair are left unwritten."""
     count, steps, size, units = pairs.sizes
     if pairs.exp_queries is None or pairs.quads is None:
@@ -136,7 +136,7 @@ def _tile(size: int) -> Tile:
     return short if size <= 2 * short.columns else TILES["scores"]
 
 
-class Look(NamedTuple):
+class AttentionMask(NamedTuple):
     """The attention mask: real keys, and none after the query; `position` is that of the first query."""
 
     mask: Bool[Tensor, "B S"]
@@ -147,7 +147,7 @@ def _block(size: int) -> int:
     return min(1024, 1 << math.ceil(math.log2(max(size, 16))))
 
 
-def norms(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T 2"], pairs: Pairs, look: Look) -> None:
+def norms(scores: Float[Tensor, "N _ _"], found: Float[Tensor, "N T 2"], pairs: Pairs, look: AttentionMask) -> None:
     """Write, for each query, the two numbers from which weights are computed from scores (see the kernel)."""
     _, steps, size, _ = pairs.sizes
     additive_kernels.norms[(steps, len(scores))](
@@ -162,7 +162,7 @@ def contexts(
     values: Float[Tensor, "N S V"],
     found: Float[Tensor, "N T V"],
     pairs: Pairs,
-    look: Look,
+    look: AttentionMask,
 ) -> None:
     """Write the contexts: the sums of the values, weighted by the softmax that scores and norms give."""
     count, steps, size, _ = pairs.sizes
@@ -193,7 +193,7 @@ def softmax_back(
     weights_back: Float[Tensor, "N T S"],
     norms: Float[Tensor, "N T 2"],
     pairs: Pairs,
-    look: Look,
+    look: AttentionMask,
 ) -> None:
     """Replace scores by their gradients, and the weights' gradients by the weights, both in place."""
     count, steps, size, _ = pairs.sizes
@@ -262,7 +262,7 @@ def differentiate(
 # -- attention with one query -----------------------------------------------------------------------------------------
 
 
-class Source(NamedTuple):
+class StepOperands(NamedTuple):
     """What a decoder attends to at every step: the keys and values of each of B·G groups."""
 
     keys: Float[Tensor, "M S A"]
@@ -283,20 +283,20 @@ class Source(NamedTuple):
         return len(self.mask) * self.heads
 
 
-def fits(source: Source, query: Float[Tensor, "B H 1 A"]) -> Float[Tensor, "M S"]:
+def fits(source: StepOperands, query: Float[Tensor, "B H 1 A"]) -> Float[Tensor, "M S"]:
     """Score each key for one query per head."""
     return _fits(source, query, source.keys, source.vectors)
 
 
-def weights_back(
-    source: Source, slope: Float[Tensor, "B H 1 W"], other: Float[Tensor, "B H 1 W"] | None = None
+def step_backward_weights(
+    source: StepOperands, slope: Float[Tensor, "B H 1 W"], other: Float[Tensor, "B H 1 W"] | None = None
 ) -> Float[Tensor, "M S"]:
     """Return gradients of the weights: products of values with the context's gradients, of which there may be two."""
     return _fits(source, slope, source.values, None, other)
 
 
 def _fits(
-    source: Source,
+    source: StepOperands,
     query: Float[Tensor, "B H 1 A"],
     keys: Float[Tensor, "G S A"],
     vectors: Tensor | None,
@@ -316,28 +316,33 @@ def _fits(
     return found
 
 
-def see(source: Source, scores: Float[Tensor, "M S"]) -> tuple[Float[Tensor, "M W"], Float[Tensor, "M S"]]:
+def step_forward(
+    source: StepOperands, scores: Float[Tensor, "M S"]
+) -> tuple[Float[Tensor, "M W"], Float[Tensor, "M S"]]:
     """Return contexts and weights for these scores."""
     size, width = source.values.shape[1:]
     context = source.values.new_empty(source.rows, width)
     weights = torch.empty_like(scores)
     tile, rows = TILES["see"], _rows("see", size)
-    decoder_step_kernels.see[(-(-width // tile.columns), source.rows)](
+    decoder_step_kernels.step_forward[(-(-width // tile.columns), source.rows)](
         scores, source.mask.view(torch.uint8), source.values, weights, context, size, source.heads, source.repeat,
         W=width, SHORT=size <= rows, BS=rows, BW=tile.columns, num_warps=tile.warps,
     )  # fmt: skip
     return context, weights
 
 
-def ask_back(
-    source: Source, query: Float[Tensor, "B H 1 A"], weights: Float[Tensor, "M S"], weights_back: Float[Tensor, "M S"]
+def step_backward_query(
+    source: StepOperands,
+    query: Float[Tensor, "B H 1 A"],
+    weights: Float[Tensor, "M S"],
+    weights_back: Float[Tensor, "M S"],
 ) -> tuple[Float[Tensor, "B H 1 A"], Float[Tensor, "M S"]]:
     """Return the gradients of the query and of its scores, given weights and their gradients."""
     size, units = source.keys.shape[1:]
     found, scores_back = torch.empty(query.shape, dtype=query.dtype, device=query.device), torch.empty_like(weights)
     vectors, tile, rows = source.vectors, TILES["ask_back"], _rows("ask_back", size)
     strides, unit = _strides(query)
-    decoder_step_kernels.ask_back[(-(-units // tile.columns), source.rows)](
+    decoder_step_kernels.step_backward_query[(-(-units // tile.columns), source.rows)](
         weights, weights_back, query, source.keys, source.keys if vectors is None else vectors, scores_back, found,
         size, *strides, source.heads, source.repeat, UNIT=unit, A=units, BENT=vectors is not None,
         FAST=source.keys.dtype != torch.float32, SHORT=size <= rows, BS=rows, BA=tile.columns, num_warps=tile.warps,

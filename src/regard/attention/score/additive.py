@@ -5,8 +5,8 @@ from abc import abstractmethod
 from regard.attention import fused
 from regard.attention.base import Score, Sizes, scores
 from regard.attention.multi_head import HeadLinear
+from regard.batched_weight_gradients import tanh_scores
 from regard.shapes import Float, Tensor
-from regard.step_loop import bent
 
 
 class HiddenLayer(Score):
@@ -32,7 +32,7 @@ class HiddenLayer(Score):
         units = self.units(query)
         if fused.usable(units, keys):
             return fused.additive_scores(units, keys, self.vectors())
-        return bent(units, keys, self.vectors())
+        return tanh_scores(units, keys, self.vectors())
 
 
 @scores.register("additive")

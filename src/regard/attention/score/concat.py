@@ -3,8 +3,8 @@
 from regard.attention.base import Sizes, scores
 from regard.attention.multi_head import HeadLinear, repeat
 from regard.attention.score.additive import HiddenLayer
+from regard.batched_weight_gradients import linear
 from regard.shapes import Float, Tensor
-from regard.step_loop import linear
 
 
 @scores.register("concat")

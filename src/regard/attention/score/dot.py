@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from regard.attention.base import Score, Sizes, scores
+from regard.batched_weight_gradients import products
 from regard.errors import ConfigError
 from regard.shapes import Float, Tensor
-from regard.step_loop import products
 
 
 @scores.register("dot")

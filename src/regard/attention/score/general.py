@@ -2,8 +2,8 @@
 
 from regard.attention.base import Score, Sizes, scores
 from regard.attention.multi_head import HeadLinear
+from regard.batched_weight_gradients import products
 from regard.shapes import Float, Tensor
-from regard.step_loop import products
 
 
 @scores.register("general")

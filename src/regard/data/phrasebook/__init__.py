@@ -35,8 +35,8 @@ from zlib import crc32
 
 from regard.data.pair import Pair
 from regard.data.phrasebook.demo import demo_pairs, demo_sentences
-from regard.data.phrasebook.heldout import holds_reserved
 from regard.data.phrasebook.render import render
+from regard.data.phrasebook.reserved_combinations import holds_reserved
 from regard.data.phrasebook.sentences import Sampler
 from regard.data.phrasebook.syntax_tree import Clause, Exists, Linked, Request, Root
 from regard.errors import DataError, did_you_mean

@@ -20,7 +20,7 @@ all that a number counts, both sides of a relation; none for function words. `qu
 answer. `scene.painting` has each thing's mask (its visible pixels) and box; `on_grid` tells how much of each cell of a
 grid of regions a thing covers.
 
-**Held out.** Eight pairs of colour and shape (a red star, a blue square, ...: `heldout.RESERVED_PAIRS`) and a tenth of
+**Held out.** Eight pairs of colour and shape (a red star, a blue square, ...: `RESERVED_PAIRS`) and a tenth of
 all (colour, texture, shape), chosen by a checksum, never occur in "train": not painted, not named in a caption, not
 asked for. In "valid" and "test", scenes with an odd index have at least one thing of these kinds (`scene.held_out`),
 and those with an even index none: so one pass tells both how well a model does on scenes like those it was trained on,

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from regard.data.scenes.heldout import FREE, KINDS, RESERVED
 from regard.data.scenes.objects import COLOURS, CONTAINERS, SHAPES, SIZES, TEXTURES, Kind, Thing
 from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.relations import AXES, OPPOSITE
+from regard.data.scenes.reserved_combinations import FREE, KINDS, RESERVED
 
 ORDER: Final = ("inside", "above", "below", "left", "right")
 """The order in which captions name what is around a large thing."""

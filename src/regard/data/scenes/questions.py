@@ -14,7 +14,6 @@ from itertools import combinations, permutations
 from typing import Final
 
 from regard.data.scenes.captions import NUMBERS
-from regard.data.scenes.heldout import RESERVED, is_reserved, speaks_of_reserved
 from regard.data.scenes.objects import (
     COLOURS,
     SHAPES,
@@ -27,6 +26,7 @@ from regard.data.scenes.objects import (
 )
 from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.relations import AXES, RELATIONS, holds
+from regard.data.scenes.reserved_combinations import RESERVED, is_reserved, speaks_of_reserved
 
 QUESTION_KINDS: Final = ("existence", "count", "colour", "shape", "comparison", "spatial")
 ANSWERS: Final = ("yes", "no", *NUMBERS, *COLOURS, *SHAPES)

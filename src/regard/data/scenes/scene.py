@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from regard.data.scenes.captions import Caption, captions_of
-from regard.data.scenes.heldout import holds_reserved
 from regard.data.scenes.layout import lay_out
 from regard.data.scenes.objects import Thing
 from regard.data.scenes.painting import Painting, paint
 from regard.data.scenes.portable_random import PortableRandom
 from regard.data.scenes.questions import Question, questions_about
+from regard.data.scenes.reserved_combinations import holds_reserved
 
 _THINGS, _QUESTIONS, _PAINT = range(3)
 

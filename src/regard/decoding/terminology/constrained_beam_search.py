@@ -19,8 +19,8 @@ import torch
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
-from regard.decoding.search_loop import Choose, Chosen, best, run
-from regard.decoding.search_methods import Request
+from regard.decoding.search_loop import ExtensionSelector, SelectedExtensions, best, run_search
+from regard.decoding.search_methods import DecodingRequest
 from regard.decoding.terminology.constraint_state import Constraints
 from regard.decoding.token_limits import NEVER, Rules
 from regard.models.protocol import Decoder, Encoded
@@ -67,7 +67,7 @@ class FreeBeam:
         self.is_over |= 0 < patience * self.options.beam <= self.ended
 
 
-class Banks(Choose):
+class Banks(ExtensionSelector):
     """Extends the beam as beam search does, and fills the slots beside it bank by bank."""
 
     moves = True
@@ -97,7 +97,7 @@ class Banks(Choose):
 
     def __call__(
         self, totals: Float[Tensor, "B N"], possible: Float[Tensor, "B N W"], length: int, sentences: Int[Tensor, " B"]
-    ) -> Chosen:
+    ) -> SelectedExtensions:
         """Score extensions on the device, and choose on the host, which keeps the constraint states."""
         numbers = sentences.tolist()
         asked = [[sorted(self._wanted(number, state)) for state in self.states[number]] for number in numbers]
@@ -118,7 +118,7 @@ class Banks(Choose):
             self.states[number] = [each.state for each in chosen]
             rows.append([(each.token, each.slot, each.state != NOBODY) for each in chosen])
         made = torch.tensor(rows, device=totals.device)
-        return Chosen(made[..., 0], made[..., 1], made[..., 2] > 0)
+        return SelectedExtensions(made[..., 0], made[..., 1], made[..., 2] > 0)
 
     def _wanted(self, number: int, state: int) -> set[int]:
         """Return tokens to try whatever their score: those of missing terms, or the end token once all are there."""
@@ -214,7 +214,7 @@ def _table(rows: Sequence[Sequence[int]]) -> Int[Tensor, "N F"]:
 
 
 def constrained_beam_search(
-    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: Request
+    decoder: Decoder[Any], encoded: Encoded, options: DecodingConfig, request: DecodingRequest
 ) -> list[list[Hypothesis]]:
     """Return the best hypotheses that contain all required terms."""
     constraints = request.constraints
@@ -225,5 +225,5 @@ def constrained_beam_search(
     rules = Rules.make(encoded.mask, replace(options, patience=0.0), request)
     rules.banned = rules.banned - reserved
     choose = Banks(rules, options, constraints, sorted(reserved), request.n_best)
-    outcome = run(decoder, encoded, rules, request, choose)
+    outcome = run_search(decoder, encoded, rules, request, choose)
     return outcome.trace([ends[: request.n_best] for ends in outcome.ends])

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
@@ -32,7 +32,7 @@ class TimedPredictor(CaptionPredictor):
         return found
 
 
-def compare(folder: Path, job: Job, pictures: Pictures, options: DecodingConfig) -> Tested:
+def compare(folder: Path, job: Job, pictures: Pictures, options: DecodingConfig) -> TaskScores:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
     predictor = TimedPredictor.load(folder, job.config.training.device)
@@ -44,7 +44,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, options: DecodingConfig)
     shown_over = [_over(pictures, place, found) for place, found in zip(places, described, strict=True)]
     target = predictor.tokenizers.target
     knows = f"{target.kind}, {target.size:,} entries"
-    return Tested(report, predictor.seconds, predictor.model, knows, predictor.tokenizers.fingerprint, shown_over)
+    return TaskScores(report, predictor.seconds, predictor.model, knows, predictor.tokenizers.fingerprint, shown_over)
 
 
 def _over(pictures: Pictures, place: int, found: PictureCaption) -> Example:

@@ -21,7 +21,7 @@ from regard.decoding.translation import Read, Translation, trace_of
 from regard.decoding.translator import banned_tokens
 from regard.errors import ConfigError
 from regard.models.inference_mode import inference_mode
-from regard.models.protocol import pick
+from regard.models.protocol import index_state
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.vision.captioner import Captioner
@@ -128,7 +128,7 @@ class CaptionPredictor:
             with inference_mode(self.model):
                 pictured = self._see(pictures[start : start + size])
                 about = torch.tensor([row for row, said in enumerate(some) for _ in said], device=self.device)
-                forced = force(self.model.decoder, pick(pictured.encoded, about), targets, True) if texts else []
+                forced = force(self.model.decoder, index_state(pictured.encoded, about), targets, True) if texts else []
             written = (
                 Hypothesis(target, sum(own), own, looks) for target, (own, looks) in zip(targets, forced, strict=True)
             )

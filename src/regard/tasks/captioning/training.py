@@ -30,8 +30,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 from regard.task import Rows, Say, TrainingData
 from regard.tasks.picture_sources import PictureSources, guided_grid, train_pictures_again
-from regard.training.loss import batch_loss
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import batch_loss
 from regard.vision.grid_positions import Grid
 from regard.vision.questions.batch import Names
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
@@ -14,14 +14,14 @@ from regard.tasks.picture_task import numbers_in
 from regard.viz.image_trace import ImageTrace
 
 
-def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
+def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> TaskScores:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
     predictor = DetectionPredictor.load(folder, job.config.training.device)
     examples = [_found(predictor, pictures, place) for place in places]
     names = predictor.labels.names
     report = evaluate_objects(predictor, pictures)
-    return Tested(report, 0.0, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
+    return TaskScores(report, 0.0, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
 
 
 def _found(predictor: DetectionPredictor, pictures: Pictures, place: int) -> Example:

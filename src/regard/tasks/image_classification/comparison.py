@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
@@ -35,7 +35,7 @@ class TimedPredictor(ImageClassPredictor):
         return found
 
 
-def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
+def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> TaskScores:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
     predictor = TimedPredictor.load(folder, job.config.training.device)
@@ -45,7 +45,7 @@ def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Te
     predictor.seconds = 0.0
     report = evaluate_classes(predictor, pictures)
     names = predictor.labels.names
-    return Tested(report, predictor.seconds, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
+    return TaskScores(report, predictor.seconds, predictor.model, f"{len(names):,} classes", " ".join(names), examples)
 
 
 def _explained(predictor: ImageClassPredictor, pictures: Pictures, place: int) -> Example:

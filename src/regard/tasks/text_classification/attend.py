@@ -4,7 +4,7 @@ from pathlib import Path
 
 from regard.cli.attention_output import AttendRequest, check_files, tell_written
 from regard.errors import ConfigError, ModelError
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 from regard.viz.picture_files import write_output
 from regard.viz.shaded_text import shaded_html, shaded_lines, shaded_svg
 from regard.viz.word_stepper import page

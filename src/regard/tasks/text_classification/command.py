@@ -52,7 +52,7 @@ def classify(
 
 def _print_texts(model: Path, top: int, attention: bool, color: bool, device: str) -> None:
     from regard.decoding.line_reader import as_they_come
-    from regard.tasks.text_classification.text_labeller import TextLabeller
+    from regard.tasks.text_classification.predictor import TextLabeller
     from regard.viz.shaded_text import shaded_lines
 
     labeller = TextLabeller.load(model, device)

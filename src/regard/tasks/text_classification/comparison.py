@@ -4,16 +4,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.tasks.text_classification.evaluation import evaluate_texts
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 
 WARM_UP = 64
 """Texts classified before the clock starts."""
 
 
-def compare(folder: Path, job: Job) -> Tested:
+def compare(folder: Path, job: Job) -> TaskScores:
     """Score a variant's model on the test corpus."""
     corpus = job.test.open()
     pairs, labeller = list(corpus), TextLabeller.load(folder, job.config.training.device)
@@ -27,4 +27,4 @@ def compare(folder: Path, job: Job) -> Tested:
         shown = replace(trace, weights=trace.look()[None, None], candidates=()) if trace.weights.shape[0] else None
         examples.append(Example(found.text, found.label, shown, f"{found.probability:.0%}"))
     fingerprint = labeller.tokenizers.fingerprint
-    return Tested(report, seconds, labeller.model, f"{len(labeller.classes):,} classes", fingerprint, examples)
+    return TaskScores(report, seconds, labeller.model, f"{len(labeller.classes):,} classes", fingerprint, examples)

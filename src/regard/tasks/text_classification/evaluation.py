@@ -8,7 +8,7 @@ from regard.data.pair import Pair
 from regard.errors import DataError
 from regard.evaluation.classification import f1_of_each, macro_f1
 from regard.evaluation.report import Report, Score
-from regard.tasks.text_classification.text_labeller import TextLabeller
+from regard.tasks.text_classification.predictor import TextLabeller
 from regard.tasks.text_classification.training import check_known
 
 MOST_SHOWN = 50

@@ -14,7 +14,7 @@ from regard.data.special_tokens import EOS
 from regard.data.tokenizers import INDEX
 from regard.export.decoder_state import BATCH, SOURCE
 from regard.export.export_model import Exportable
-from regard.export.graph_inputs import REAL, Source
+from regard.export.graph_inputs import REAL, GraphInputs
 from regard.export.manifest import Usage
 from regard.export.onnx_graph import Port
 from regard.export.single_graph import Whole
@@ -75,4 +75,4 @@ def exportable(folder: Path, config: Config, out: Path) -> Exportable:
     what = "sentences of one text" if model.hierarchical else "texts"
     about = f"tokens of {what}, the end mark after the {'last' if model.hierarchical else 'text'}"
     ports = Port("tokens", (BATCH, SOURCE), torch.int64, about), Port("mask", (BATCH, SOURCE), torch.bool, REAL)
-    return Exportable(Classifying(model), Source(ports, source.size), beside, USAGE)
+    return Exportable(Classifying(model), GraphInputs(ports, source.size), beside, USAGE)

@@ -12,7 +12,7 @@ from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
 from regard.serve.request_limits import WHOLE, Limits, check_texts, check_weights
 from regard.serve.served_models import Served, find
-from regard.tasks.text_classification.text_labeller import Labelled
+from regard.tasks.text_classification.predictor import Labelled
 from regard.viz.shaded_text import shaded_html
 
 

@@ -101,7 +101,7 @@ class TextClassification(Task):
 
     def load(self, folder: Path, device: str) -> Any:
         """Open a classifier."""
-        from regard.tasks.text_classification.text_labeller import TextLabeller
+        from regard.tasks.text_classification.predictor import TextLabeller
 
         return TextLabeller.load(folder, device)
 

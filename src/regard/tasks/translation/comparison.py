@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.compare.scored_data import Subject
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.compare.variants import Terms, choose_sentences
 from regard.config import DecodingConfig
@@ -41,7 +41,7 @@ def find_subject(corpus: Corpus, terms: Terms) -> Subject:
     return Subject(corpus.name, [pair.target for pair in pairs], sentences, right)
 
 
-def compare(folder: Path, job: Job, options: DecodingConfig) -> Tested:
+def compare(folder: Path, job: Job, options: DecodingConfig) -> TaskScores:
     """Score a variant's model on the test corpus."""
     corpus = job.test.open()
     loaded = Translator.load(folder, job.config.training.device)
@@ -55,7 +55,7 @@ def compare(folder: Path, job: Job, options: DecodingConfig) -> Tested:
     seconds, tokenizers = translator.seconds, translator.tokenizers
     examples = _examples(translator, job.sentences) if reads else []
     knows = f"{tokenizers.target.kind}, {tokenizers.target.size:,} entries"
-    return Tested(report, seconds, translator.model, knows, tokenizers.fingerprint, examples)
+    return TaskScores(report, seconds, translator.model, knows, tokenizers.fingerprint, examples)
 
 
 def _examples(translator: Translator, sentences: Sequence[str]) -> list[Example]:

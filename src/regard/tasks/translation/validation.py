@@ -21,7 +21,7 @@ from regard.evaluation.error_rates import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 from regard.task import Rows
-from regard.training.loss import batch_loss
+from regard.training.plain_loss import batch_loss
 
 
 class Validation:

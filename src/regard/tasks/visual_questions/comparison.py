@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from regard.compare.scoring import Example, Tested
+from regard.compare.scoring import Example, TaskScores
 from regard.compare.training_run import Job
 from regard.config import DecodingConfig
 from regard.data.picture_cache import read_pictures
@@ -14,14 +14,14 @@ from regard.tasks.visual_questions.predictor import AnswerPredictor
 from regard.viz.image_trace import ImageTrace
 
 
-def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> Tested:
+def compare(folder: Path, job: Job, pictures: Pictures, _: DecodingConfig) -> TaskScores:
     """Score a variant's model on the test pictures."""
     places = numbers_in(job.sentences, pictures)
     predictor = AnswerPredictor.load(folder, job.config.training.device)
     examples = [_answered(predictor, pictures, place) for place in places]
     answers = predictor.words.answers
     report = evaluate_answers(predictor, pictures)
-    return Tested(report, 0.0, predictor.model, f"{len(answers):,} answers", " ".join(answers), examples)
+    return TaskScores(report, 0.0, predictor.model, f"{len(answers):,} answers", " ".join(answers), examples)
 
 
 def _answered(predictor: AnswerPredictor, pictures: Pictures, place: int) -> Example:

@@ -8,7 +8,7 @@ import torch
 from regard.config import Config, ModelConfig
 from regard.export.decoder_state import BATCH, QUESTION
 from regard.export.export_model import Exportable
-from regard.export.graph_inputs import REAL, Source, pictures
+from regard.export.graph_inputs import REAL, GraphInputs, pictures
 from regard.export.manifest import Usage
 from regard.export.metadata import described
 from regard.export.onnx_graph import Port
@@ -49,11 +49,11 @@ class Answering(Whole):
         return {"logits": found.logits, "weights": found.weights, **looks}
 
 
-def questions(model: ModelConfig, vocabulary: int) -> Source:
+def questions(model: ModelConfig, vocabulary: int) -> GraphInputs:
     """Return the graph's inputs: pictures, and one question about each."""
     axes = (BATCH, QUESTION)
     asked = Port("question", axes, torch.int64, "ids of its words, the question token first")
-    return Source((*pictures(model).ports, asked, Port("question_mask", axes, torch.bool, REAL)), vocabulary)
+    return GraphInputs((*pictures(model).ports, asked, Port("question_mask", axes, torch.bool, REAL)), vocabulary)
 
 
 def exportable(folder: Path, config: Config) -> Exportable:

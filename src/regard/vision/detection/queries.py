@@ -19,7 +19,7 @@ NARROWEST = 0.02
 """Lower bound of a spotlight's spread, as a fraction of the image: a box may shrink to nothing on the way."""
 
 UNLIT = ("temperature", "learn_temperature", "groups", "head_width", "values", "coverage", "pruned")
-"""Attention settings that `LitLook` does not use."""
+"""Attention settings that `GaussianAttention` does not use."""
 
 
 def centers(grid: Grid, device: torch.device) -> Float[Tensor, "S 2"]:
@@ -42,7 +42,7 @@ def waves(places: Float[Tensor, "*N C"], width: int) -> Float[Tensor, "*N D"]:
     return torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
-class Look(nn.Module, ABC):
+class CellAttention(nn.Module, ABC):
     """How queries attend to the cells of an image."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
@@ -64,7 +64,7 @@ class Look(nn.Module, ABC):
         """Attend; `boxes` are the queries' current boxes, `cells` the centre of each cell."""
 
 
-class GlobalLook(Look):
+class GlobalCellAttention(CellAttention):
     """Any attention of the package, over all cells (Carion et al. 2020, appendix A.3)."""
 
     def __init__(self, config: AttentionConfig, width: int, layer: int) -> None:
@@ -130,7 +130,7 @@ class Spotlight(nn.Module):
         return dark
 
 
-class LitLook(Look):
+class GaussianAttention(CellAttention):
     r"""Scaled dot-product attention with a Gaussian bias around the box (Gao et al. 2021, SMCA).
 
     .. math:: \alpha_i = \mathrm{softmax}_j(q_i^\top k_j / \sqrt{d} + \log G_{ij})
@@ -178,7 +178,7 @@ class LitLook(Look):
 class Queries(nn.Module, ABC):
     """The object queries of a model."""
 
-    look: type[Look]
+    look: type[CellAttention]
     lit: bool
     """Whether a Gaussian bias around the current box is added to scores, for masks too."""
 
@@ -215,7 +215,7 @@ class LearnedQueries(Queries):
     Initial states are zero, so queries differ by these vectors alone. Differs from the paper: nothing.
     """
 
-    look = GlobalLook
+    look = GlobalCellAttention
     lit = False
 
     def __init__(self, count: int, model: ModelConfig) -> None:
@@ -248,10 +248,10 @@ class AnchorQueries(Queries):
 
     The gradient of a layer's boxes stays in that layer. Differs from the paper: p is a linear map, not a network, and
     is added to the query, not concatenated (as in Meng et al. 2021, conditional DETR); each query starts from a learned
-    vector, not from zeros; a Gaussian bias (`LitLook`), not a scaling of sines, expresses the size of a box.
+    vector, not from zeros; a Gaussian bias (`GaussianAttention`), not a scaling of sines, expresses the size of a box.
     """
 
-    look = LitLook
+    look = GaussianAttention
     lit = True
 
     def __init__(self, count: int, model: ModelConfig) -> None:

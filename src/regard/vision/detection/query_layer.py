@@ -9,7 +9,7 @@ from regard.config import ModelConfig
 from regard.layers.dropout import Dropout
 from regard.models.transformer_layer import FeedForward, Residual
 from regard.shapes import Float, Tensor
-from regard.vision.detection.queries import Look
+from regard.vision.detection.queries import CellAttention
 
 
 class Looked(NamedTuple):
@@ -27,7 +27,7 @@ class QueryLayer(nn.Module):
     values too, not only in queries and keys; norms may come first (`model.decoder.norm`).
     """
 
-    def __init__(self, model: ModelConfig, look: type[Look], dropout: Dropout, layer: int) -> None:
+    def __init__(self, model: ModelConfig, look: type[CellAttention], dropout: Dropout, layer: int) -> None:
         super().__init__()
         config = model.decoder
         assert model.attention is not None

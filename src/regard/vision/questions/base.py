@@ -8,7 +8,7 @@ from torch import nn
 from regard.config import ModelConfig
 from regard.errors import ModelError
 from regard.layers.dropout import Dropout
-from regard.models.protocol import Encoded, pick
+from regard.models.protocol import Encoded, index_state
 from regard.registry import Registry
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.vision.blocks.base import Looks
@@ -44,7 +44,7 @@ class AnswererOutput(NamedTuple):
     """Attention weights of the image encoder, by module name; empty if not requested."""
 
 
-class Parts(NamedTuple):
+class AnswererParts(NamedTuple):
     """What an answerer is built from."""
 
     dropout: Dropout
@@ -55,7 +55,7 @@ class Parts(NamedTuple):
 class Answerer(nn.Module, ABC):
     """Reads questions and images, and returns logits of answers."""
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: AnswererParts) -> None:
         super().__init__()
         self.encoder = ImageEncoder(model, parts.dropout)
         self.dropout = parts.dropout
@@ -107,7 +107,7 @@ class Answerer(nn.Module, ABC):
 
 def of_questions(known: Tree, asking: QuestionTokens) -> Tree:
     """Give each question the data of its image: a tensor, or a tuple of tensors."""
-    return known if asking.about is None else pick(known, asking.about)
+    return known if asking.about is None else index_state(known, asking.about)
 
 
 answerers: Registry[type[Answerer]] = Registry("answerer", "answerers")

@@ -5,7 +5,7 @@ from regard.config import ModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.vision.questions import cross_transformer, top_down  # noqa: F401 (importing them registers them)
-from regard.vision.questions.base import Answerer, Parts, answerers
+from regard.vision.questions.base import Answerer, AnswererParts, answerers
 
 
 def make_answerer(model: ModelConfig, words: int, answers: int) -> Answerer:
@@ -16,7 +16,7 @@ def make_answerer(model: ModelConfig, words: int, answers: int) -> Answerer:
     if not 0.0 <= model.dropout < 1.0:
         raise ConfigError(f"model.dropout must be at least 0 and below 1, got {model.dropout}.")
     _check_looks(model)
-    parts = Parts(Dropout(model.dropout, model.variational), words, answers)
+    parts = AnswererParts(Dropout(model.dropout, model.variational), words, answers)
     return answerers[model.questions.kind](model, parts)
 
 

@@ -14,7 +14,7 @@ from regard.models.build import make_position
 from regard.models.protocol import Encoded
 from regard.models.transformer_layer import FeedForward, Residual, check_choices, check_layers
 from regard.shapes import Float, Tensor
-from regard.vision.questions.base import Answerer, Parts, QuestionTokens, answerers, of_questions
+from regard.vision.questions.base import Answerer, AnswererParts, QuestionTokens, answerers, of_questions
 from regard.vision.questions.gated_sum import SummedLook
 from regard.vision.questions.question_words import PAD
 
@@ -79,7 +79,7 @@ class Cross(Answerer):
     attention, the image's summary is added to every word instead.
     """
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: AnswererParts) -> None:
         super().__init__(model, parts)
         reader, config = model.encoder, model.questions
         _check(model)

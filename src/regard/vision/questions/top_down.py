@@ -11,7 +11,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.rnn_cells import CellState, cells
 from regard.models.protocol import Encoded
 from regard.shapes import Bool, Float, Tensor
-from regard.vision.questions.base import Answerer, Parts, QuestionTokens, answerers, of_questions
+from regard.vision.questions.base import Answerer, AnswererParts, QuestionTokens, answerers, of_questions
 from regard.vision.questions.gated_tanh import GatedTanh, GatedTanhScore
 from regard.vision.questions.question_words import PAD
 
@@ -35,7 +35,7 @@ class TopDown(Answerer):
     joined context is used; any other score may be set. Without attention, `v̂` is the mean of the regions.
     """
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: AnswererParts) -> None:
         super().__init__(model, parts)
         reader, config = model.encoder, model.questions
         _check(model)

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import TrainingConfig
 from regard.models.build import build_model
-from regard.training.loss import batch_loss, cross_entropy
 from regard.training.objective import SequenceObjective
+from regard.training.plain_loss import batch_loss, cross_entropy
 
 
 @settings(deadline=None, max_examples=30)

@@ -39,9 +39,9 @@ def given(config, rows, times, size, seed=0):
 
 def compare(monkeypatch, attention, query, memory, carry):
     with torch.no_grad():
-        assert attention._can_glance(query[: len(memory.mask), None], memory, carry)
+        assert attention._can_use_inference_kernel(query[: len(memory.mask), None], memory, carry)
         found = attention(query, memory, carry, look=False)
-        monkeypatch.setattr(fused, "can_glance", lambda *_: False)
+        monkeypatch.setattr(fused, "can_use_inference_kernel", lambda *_: False)
         monkeypatch.setattr(fused, "usable", lambda *_: False)
         expected = attention(query, memory, carry, look=False)
     torch.testing.assert_close(found.context, expected.context, rtol=1e-4, atol=1e-5)
@@ -81,13 +81,13 @@ def test_it_looks_no_further_than_its_place(monkeypatch, place):
 
 @pytest.mark.gpu
 def test_wide_values_are_shared_out():
-    from regard.attention.fused.inference_kernels import glance
+    from regard.attention.fused.inference_kernels import inference_attention
 
     torch.manual_seed(1)
     shapes = (2, 1, 3, 40), (2, 1, 11, 40), (2, 1, 11, 300)
     queries, keys, values = (torch.randn(shape, device=DEVICE) for shape in shapes)
     mask = torch.ones(2, 11, dtype=torch.bool, device=DEVICE)
-    found = glance(queries, keys, values, mask, scale=0.5)
+    found = inference_attention(queries, keys, values, mask, scale=0.5)
     expected = torch.softmax(0.5 * queries @ keys.transpose(-2, -1), dim=-1) @ values
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -120,16 +120,16 @@ def drawn(kind=torch.float32):
 @pytest.mark.parametrize(("kind", "close"), [(torch.float32, 5e-6), (torch.bfloat16, 5e-3)], ids=["fp32", "bf16"])
 def test_it_is_right(bent, kind, close):
     """All, some and nothing to look at; what stands under the padding is of no matter, however large."""
-    from regard.attention.fused.inference_kernels import glance
+    from regard.attention.fused.inference_kernels import inference_attention
 
     queries, keys, values, mask, vectors = drawn(kind)
     given = (queries, keys, values, mask, vectors if bent else None)
-    found, right = glance(*given, scale=0.7), exactly(*given, scale=0.7)
+    found, right = inference_attention(*given, scale=0.7), exactly(*given, scale=0.7)
     assert found.dtype == kind
     assert (found.double() - right).norm() <= close * right.norm()
     assert (found[2] == 0).all()
     poisoned = [part.masked_fill(~mask[:, None, :, None], 3e38) for part in (keys, values)]
-    assert torch.equal(glance(queries, *poisoned, *given[3:], scale=0.7), found)
+    assert torch.equal(inference_attention(queries, *poisoned, *given[3:], scale=0.7), found)
 
 
 SUMS = [0.0, 1e-30, 1e-3, 0.5, 3.0, 9.0, 10.5, 20.0, 45.0, 89.0, 1e4, 1e20, 1e38, 3e38]
@@ -140,14 +140,17 @@ SUMS = [0.0, 1e-30, 1e-3, 0.5, 3.0, 9.0, 10.5, 20.0, 45.0, 89.0, 1e4, 1e20, 1e38
 @pytest.mark.parametrize("weight", [0.0, 30.0] if INTERPRETED else [0.0, 1e-30, 1.0, 30.0])
 def test_any_finite_sums_are_right(kind, weight):
     """Sums that cancel, nearly cancel, saturate and overflow, each with each."""
-    from regard.attention.fused.inference_kernels import glance
+    from regard.attention.fused.inference_kernels import inference_attention
 
     torch.manual_seed(1)
     units = torch.tensor(SUMS, device=DEVICE)[:, None] * torch.tensor([1.0, -1.0] * 4, device=DEVICE)
     queries, keys = (part[None, None].to(kind) for part in (units, torch.cat([-units, units, 0.3 - units])))
     values = torch.randn(1, 1, keys.shape[2], V, device=DEVICE).to(kind)
     mask, vectors = keys.new_ones(1, keys.shape[2], dtype=torch.bool), weight * torch.randn(1, 8, device=DEVICE)
-    found, right = glance(queries, keys, values, mask, vectors), exactly(queries, keys, values, mask, vectors)
+    found, right = (
+        inference_attention(queries, keys, values, mask, vectors),
+        exactly(queries, keys, values, mask, vectors),
+    )
     close = 2e-6 * (1 + float(vectors.abs().sum())) + (0 if kind == torch.float32 else 2.0**-8)
     assert (found.double() - right).abs().max() <= close * values.abs().max()
 
@@ -157,12 +160,12 @@ def test_any_finite_sums_are_right(kind, weight):
 @pytest.mark.parametrize("size", [1e-30, 30.0, 1e4, 1e30] if INTERPRETED else [1e-30, 1e-10, 30.0, 1e4, 1e18, 1e30])
 def test_scores_of_any_size_are_right(size, bent):
     """From those that tell nothing to those that leave one place; values are as large."""
-    from regard.attention.fused.inference_kernels import glance
+    from regard.attention.fused.inference_kernels import inference_attention
 
     queries, keys, values, mask, vectors = drawn()
     values = values * size
     given = (queries, keys, values, mask, vectors * size) if bent else (queries * size, keys, values, mask)
-    found, right = glance(*given), exactly(*given)
+    found, right = inference_attention(*given), exactly(*given)
     assert found.isfinite().all()
     # Where scores are large, so is what rounding changes in them; until they are so large that one place is left.
     assert (found.double() - right).norm() <= {30.0: 1e-4, 1e4: 2e-2}.get(size, 1e-5) * right.norm()

@@ -3,7 +3,7 @@
 The search in `search_loop.py` launches about a hundred small kernels per step, and syncs with the host to see which
 sentences go on. Here the tensors of a step stay at fixed addresses, so one launch replays all kernels. A finished
 sentence keeps its place and is ignored; the host learns of it some steps later, without a sync, and when most of a
-batch is finished the rest moves to a smaller frame. Results are those of `search_loop.py`, but for rounding and, in a
+batch is finished the rest moves to smaller buffers. Results are those of `search_loop.py`, but for rounding and, in a
 beam wider than one, for equal scores (`top_k.py`).
 """
 
@@ -20,46 +20,46 @@ import torch
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import End, History, Hypothesis
 from regard.decoding.search_loop import no_translation, not_finite
-from regard.decoding.search_methods import Request
-from regard.decoding.static_search import Frame, SearchSettings, Shape, each, send
+from regard.decoding.search_methods import DecodingRequest
+from regard.decoding.static_search import BufferShape, SearchBuffers, SearchSettings, each, send
 from regard.decoding.token_limits import NEVER, Rules, limit
 from regard.models.protocol import Decoder, Encoded
 from regard.shapes import Bool, Int, Tensor
 
 SENTENCES = (1, 8, 64)
-"""Capacities of frames in sentences; beyond these, powers of two. Smaller ones would not use the GPU any better."""
+"""Capacities of buffers in sentences; beyond these, powers of two. Smaller ones would not use the GPU any better."""
 PLACES = 16
 """Source lengths are padded to a multiple of this."""
 STEPS = 32
-"""Capacity of a frame in steps, or twice, four times, … as many."""
+"""Capacity of buffers in steps, or twice, four times, … as many."""
 EVERY = 2
 """Number of steps between messages to the host about which sentences go on."""
 BEHIND = 1
 """Number of messages that may be pending before the host reads one, so that the GPU's queue never runs empty."""
 SHARE = 4
-"""A batch moves to a smaller frame when at most one in this many of its places is still searched."""
+"""A batch moves to smaller buffers when at most one in this many of its places is still searched."""
 KEPT = 24
-"""Number of frames kept; the least recently used is dropped first."""
+"""Number of sets of buffers kept; the least recently used is dropped first."""
 
 logger = logging.getLogger("regard")
 
 
-class Graphs:
-    """The frames of one model, created on first use and reused for batches of similar shapes."""
+class SearchGraphs:
+    """The buffers and CUDA graphs of one model, created on first use and reused for batches of similar shapes."""
 
     def __init__(self, captures: bool = True, smallest: int = SENTENCES[-1]) -> None:
-        """Without `captures`, kernels are launched one by one. No batch moves to a frame smaller than `smallest`."""
+        """Without `captures`, kernels are launched one by one. No batch moves to buffers smaller than `smallest`."""
         self.smallest = smallest
         self._captures = captures
-        self._frames: OrderedDict[Any, Frame] = OrderedDict()
+        self._buffers: OrderedDict[Any, SearchBuffers] = OrderedDict()
         self._pool: Any = None
         self._weights: tuple[int, ...] = ()
         self._known: tuple[Decoder[Any], bool] | None = None
-        self._alone = Lock()  # a frame holds one search at a time
+        self._alone = Lock()  # buffers hold one search at a time
 
     @staticmethod
-    def can(options: DecodingConfig, request: Request) -> bool:
-        """Whether frames support this search."""
+    def supports(options: DecodingConfig, request: DecodingRequest) -> bool:
+        """Whether recorded steps support this search."""
         plain = options.method == "beam" and not options.coverage_penalty and not any(request.prefix or ())
         return (
             plain
@@ -74,7 +74,7 @@ class Graphs:
         decoder: Decoder[Any],
         encoded: Encoded,
         options: DecodingConfig,
-        request: Request,
+        request: DecodingRequest,
         lengths: Sequence[int] | None = None,
         meanwhile: Iterator[None] | None = None,
     ) -> list[list[Hypothesis]] | None:
@@ -97,13 +97,18 @@ class Graphs:
             self._known = decoder, decoder.steady(first, 1, 1) is not None
         return self._known[1]
 
-    def frame(
-        self, decoder: Decoder[Any], like: Encoded, options: DecodingConfig, request: Request, shape: Shape
-    ) -> Frame:
-        """Return a frame of this shape, creating it the first time."""
+    def buffers(
+        self,
+        decoder: Decoder[Any],
+        like: Encoded,
+        options: DecodingConfig,
+        request: DecodingRequest,
+        shape: BufferShape,
+    ) -> SearchBuffers:
+        """Return buffers of this shape, created the first time."""
         weights = tuple(weight.data_ptr() for weight in decoder.parameters())
         if weights != self._weights:
-            self._frames.clear()
+            self._buffers.clear()
             self._weights = weights
         asked = SearchSettings(
             options.beam,
@@ -116,22 +121,22 @@ class Graphs:
             options.patience,
         )
         key = (decoder, asked, shape)
-        if key not in self._frames:
+        if key not in self._buffers:
             rules = Rules.make(like.mask[:1], options, replace(request, prefix=None))
-            frame = Frame(decoder, like, asked, shape, rules.not_banned(decoder.output.out_features))
+            buffers = SearchBuffers(decoder, like, asked, shape, rules.not_banned(decoder.output.out_features))
             if like.mask.is_cuda and self._captures:
-                self._capture(frame)
-            self._frames[key] = frame
-            if len(self._frames) > KEPT:
-                self._frames.popitem(last=False)
-        self._frames.move_to_end(key)
-        return self._frames[key]
+                self._capture(buffers)
+            self._buffers[key] = buffers
+            if len(self._buffers) > KEPT:
+                self._buffers.popitem(last=False)
+        self._buffers.move_to_end(key)
+        return self._buffers[key]
 
-    def _capture(self, frame: Frame) -> None:
+    def _capture(self, buffers: SearchBuffers) -> None:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         try:
-            frame.capture(self._pool)
+            buffers.capture(self._pool)
         except RuntimeError as error:
             self._captures = False
             logger.warning(
@@ -145,11 +150,11 @@ class _Search:
 
     def __init__(
         self,
-        graphs: Graphs,
+        graphs: SearchGraphs,
         decoder: Decoder[Any],
         encoded: Encoded,
         options: DecodingConfig,
-        request: Request,
+        request: DecodingRequest,
         limits: list[int],
     ) -> None:
         """`limits` are the maximum lengths of the sentences."""
@@ -160,60 +165,60 @@ class _Search:
         """The sentences still searched, in the order of their places."""
         self.recorded = 0
         """Number of steps in the history."""
-        self.frame = self._frame(len(self.limits), 1)
-        self.results = each(torch.clone, self.frame.board)
+        self.buffers = self._buffers(len(self.limits), 1)
+        self.results = each(torch.clone, self.buffers.beams)
         """Results of finished sentences, by sentence number."""
 
-    def _frame(self, sentences: int, length: int) -> Frame:
+    def _buffers(self, sentences: int, length: int) -> SearchBuffers:
         steps = STEPS
         while steps < (length if self.decoder.grows else self.longest):
             steps *= 2
         places = -(-self.encoded.mask.shape[1] // PLACES) * PLACES
-        shape = Shape(room_for(sentences), places, steps)
-        return self.graphs.frame(self.decoder, self.encoded, self.options, self.request, shape)
+        shape = BufferShape(room_for(sentences), places, steps)
+        return self.graphs.buffers(self.decoder, self.encoded, self.options, self.request, shape)
 
     def found(self, meanwhile: Iterator[None]) -> list[list[Hypothesis]]:
         """Run steps until every sentence is finished."""
-        self.frame.begin(self.encoded, self.limits)
+        self.buffers.begin(self.encoded, self.limits)
         told: deque[_HostCopy] = deque()
         for length in range(1, self.longest + 1):
-            if length > self.frame.shape.steps:
-                larger = self._frame(self.frame.shape.sentences, length)
+            if length > self.buffers.shape.steps:
+                larger = self._buffers(self.buffers.shape.sentences, length)
                 self._move(torch.arange(len(self.numbers)), larger, length)
-            self.frame.advance()
+            self.buffers.advance()
             if length % EVERY:
                 continue
-            told.append(_HostCopy(self.frame.board.going))
+            told.append(_HostCopy(self.buffers.beams.going))
             if len(told) <= BEHIND:
                 continue
             going = [place for place, goes in enumerate(told.popleft().wait(meanwhile)[: len(self.numbers)]) if goes]
             if not going:
                 break
             fewer = max(self.graphs.smallest, room_for(len(going)))
-            if fewer * SHARE <= self.frame.shape.sentences:
-                self._move(torch.tensor(going), self._frame(fewer, length), length + 1)
+            if fewer * SHARE <= self.buffers.shape.sentences:
+                self._move(torch.tensor(going), self._buffers(fewer, length), length + 1)
                 told.clear()
         self._leave(length + 1)
         return self._hypotheses()
 
-    def _move(self, places: Int[Tensor, " B"], frame: Frame, length: int) -> None:
-        """Continue in another frame with the sentences in these places, before token number `length`."""
+    def _move(self, places: Int[Tensor, " B"], buffers: SearchBuffers, length: int) -> None:
+        """Continue in other buffers with the sentences in these places, before token number `length`."""
         self._leave(length)
-        frame.take_over(self.frame, send(places, self.encoded.mask.device))
-        self.frame, self.numbers = frame, [self.numbers[place] for place in places.tolist()]
+        buffers.take_over(self.buffers, send(places, self.encoded.mask.device))
+        self.buffers, self.numbers = buffers, [self.numbers[place] for place in places.tolist()]
 
     def _leave(self, length: int) -> None:
-        """Save the frame's results: the frame may be reused before they are read."""
+        """Save the results: the buffers may be reused before they are read."""
         count, numbers = len(self.numbers), send(torch.tensor(self.numbers), self.encoded.mask.device)
-        for known, own in zip(self.results, self.frame.board, strict=True):
+        for known, own in zip(self.results, self.buffers.beams, strict=True):
             known.index_copy_(0, numbers, own[:count])
-        steps = [table[self.recorded : length - 1, :count].clone() for table in self.frame.record]
+        steps = [table[self.recorded : length - 1, :count].clone() for table in self.buffers.record]
         for tokens, parents, log_probs in zip(*steps, strict=True):
             self.history.record(self.numbers, tokens, parents, log_probs, None)
         self.recorded = length - 1
 
     def _hypotheses(self) -> list[list[Hypothesis]]:
-        broken = int(self.frame.broken)
+        broken = int(self.buffers.broken)
         if broken:
             raise not_finite(broken)
         ends = [own[: self.request.n_best] for own in self._ends()]
@@ -225,8 +230,8 @@ class _Search:
 
     def _ends(self) -> Iterator[list[End]]:
         """Yield where the hypotheses of each sentence end, best first: complete ones, then those cut off."""
-        board = self.results
-        tables = [part[: len(self.limits)].tolist() for part in (board.scores, board.lengths, board.slots, board.cut)]
+        beams = self.results
+        tables = [part[: len(self.limits)].tolist() for part in (beams.scores, beams.lengths, beams.slots, beams.cut)]
         for number, (scores, lengths, slots, cut) in enumerate(zip(*tables, strict=True)):
             complete = zip(scores, lengths, slots, strict=True)
             cut_off = sorted(((score, slot) for slot, score in enumerate(cut)), key=lambda end: -end[0])
@@ -258,5 +263,5 @@ class _HostCopy:
 
 
 def room_for(sentences: int) -> int:
-    """Return the capacity of the smallest frame for this many sentences."""
+    """Return the capacity of the smallest buffers for this many sentences."""
     return next((size for size in SENTENCES if size >= sentences), 1 << (sentences - 1).bit_length())

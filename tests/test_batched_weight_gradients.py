@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from regard import prepacked_matmul, step_loop
+from regard import batched_weight_gradients, prepacked_matmul
 from regard.allocator import keep_memory
 from regard.layers.dropout import Dropout
 from regard.layers.rnn_cells import CellState, cells
@@ -20,23 +20,28 @@ def drawn(*shape, kind=torch.float64):
 
 
 def run_linear(weight, bias, steps):
-    return [step_loop.linear(step, weight, bias, step[..., :1]) for step in steps]
+    return [batched_weight_gradients.linear(step, weight, bias, step[..., :1]) for step in steps]
 
 
 def run_bare(weight, bias, steps):
-    return [step_loop.linear(step, weight) for step in steps]
+    return [batched_weight_gradients.linear(step, weight) for step in steps]
 
 
 def run_products(keys, values, steps):
-    return [step_loop.mixed(step_loop.products(step, keys), values) for step in steps]
+    return [
+        batched_weight_gradients.weighted_sum(batched_weight_gradients.products(step, keys), values) for step in steps
+    ]
 
 
 def run_bent(keys, vectors, steps):
-    return [step_loop.bent(step, keys, vectors) for step in steps]
+    return [batched_weight_gradients.tanh_scores(step, keys, vectors) for step in steps]
 
 
 def run_sums(keys, values, steps):
-    return [step_loop.mixed(step_loop.bent(step, keys, None), values) for step in steps]
+    return [
+        batched_weight_gradients.weighted_sum(batched_weight_gradients.tanh_scores(step, keys, None), values)
+        for step in steps
+    ]
 
 
 SHARED = {
@@ -62,35 +67,35 @@ def test_gradients_at_once_are_those_of_every_step(run):
     one, other, each = SHARED[run]
     first, second, steps = drawn(*one), drawn(*other), [drawn(*each) for _ in range(T)]
     plain = slopes(run, first, second, steps)
-    with step_loop.looping(T, first, second):
+    with batched_weight_gradients.decoder_loop(T, first, second):
         fast = slopes(run, first, second, steps)
     torch.testing.assert_close(plain, fast)
 
 
 def test_what_is_not_said_to_stay_is_left_alone():
     keys, query = drawn(B, 1, S, K), drawn(B, 1, 1, K)
-    with step_loop.looping(T):
-        assert "Step" not in type(step_loop.products(query, keys).grad_fn).__name__
-        assert "Step" in type(step_loop.linear(query, drawn(5, K)).grad_fn).__name__
-    with step_loop.looping(T, keys), torch.no_grad():
-        assert step_loop.products(query, keys).grad_fn is None
-    with step_loop.looping(1, keys):
-        assert not step_loop.is_looping()
+    with batched_weight_gradients.decoder_loop(T):
+        assert "Step" not in type(batched_weight_gradients.products(query, keys).grad_fn).__name__
+        assert "Step" in type(batched_weight_gradients.linear(query, drawn(5, K)).grad_fn).__name__
+    with batched_weight_gradients.decoder_loop(T, keys), torch.no_grad():
+        assert batched_weight_gradients.products(query, keys).grad_fn is None
+    with batched_weight_gradients.decoder_loop(1, keys):
+        assert not batched_weight_gradients.in_decoder_loop()
 
 
 def test_going_back_twice_gives_the_same_again():
     weight, steps = drawn(4, K), [drawn(B, K) for _ in range(T)]
-    with step_loop.looping(T):
-        total = sum(step_loop.linear(step, weight).square().sum() for step in steps)
+    with batched_weight_gradients.decoder_loop(T):
+        total = sum(batched_weight_gradients.linear(step, weight).square().sum() for step in steps)
     once = torch.autograd.grad(total, weight, retain_graph=True)
     assert torch.equal(once[0], torch.autograd.grad(total, weight)[0])
 
 
 def test_a_loop_that_is_over_is_forgotten():
     weight = drawn(4, K)
-    with step_loop.looping(T):
-        total = sum(step_loop.linear(drawn(B, K), weight).sum() for _ in range(T))
-        waiting = weakref.ref(next(iter(step_loop._current.get()._shared.values()))._waiting)
+    with batched_weight_gradients.decoder_loop(T):
+        total = sum(batched_weight_gradients.linear(drawn(B, K), weight).sum() for _ in range(T))
+        waiting = weakref.ref(next(iter(batched_weight_gradients._current.get()._shared.values()))._waiting)
     gc.disable()
     try:
         total.backward()
@@ -132,12 +137,12 @@ def test_scores_and_gates_under_autocast_round_their_inputs_alone():
     sums, memory = (torch.randn(B, 4 * K).bfloat16().requires_grad_(), torch.randn(B, K).requires_grad_())
     cell = cells["lstm"](K, K)
     cell.recurrent = lambda hidden, add: add
-    with step_loop.looping(2, keys), torch.autocast("cpu", torch.bfloat16):
-        scores = step_loop.bent(query, keys.requires_grad_(), vectors)
+    with batched_weight_gradients.decoder_loop(2, keys), torch.autocast("cpu", torch.bfloat16):
+        scores = batched_weight_gradients.tanh_scores(query, keys.requires_grad_(), vectors)
         after = cell(sums, CellState(memory, memory))
     plain = cell(sums.float(), CellState(memory, memory))
     assert (scores.dtype, after.hidden.dtype, after.memory.dtype) == (torch.float32, torch.bfloat16, torch.float32)
-    torch.testing.assert_close(scores, step_loop.bent(query, keys, vectors), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scores, batched_weight_gradients.tanh_scores(query, keys, vectors), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(after.memory, plain.memory, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(after.hidden.float(), plain.hidden, rtol=0.01, atol=1e-3)
     ours, right = (torch.autograd.grad(one.memory.sum(), (sums, memory)) for one in (after, plain))
@@ -170,7 +175,7 @@ def test_gates_by_hand_are_those_of_autograd(kind, large):
         return state.hidden, torch.autograd.grad(total, [*entered, *learned])
 
     plain = found()
-    with step_loop.looping(T):
+    with batched_weight_gradients.decoder_loop(T):
         fast = found()
     torch.testing.assert_close(plain, fast)
 

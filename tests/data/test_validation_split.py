@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from regard.config import DataConfig
 from regard.data.configured_corpora import check_corpora, open_data, open_split
 from regard.data.corpus import Corpus, for_model
-from regard.data.held_out import FEWEST, MOST, PART, WORTH, Part, Selection, Stored, sources_to_hold_out, store
 from regard.data.pair import Alignment, Links, Pair
+from regard.data.validation_split import FEWEST, MOST, PART, WORTH, Part, Selection, Stored, sources_to_hold_out, store
 from regard.errors import ConfigError, DataError
 
 

@@ -5,25 +5,23 @@ accumulate the gradient of such an operand step by step, reading and writing all
 
 .. math:: \frac{\partial L}{\partial W} = \sum_t g_t x_t^\top = [g_1 \dots g_T] [x_1 \dots x_T]^\top
 
-Within `looping` each step keeps its `x_t` and `g_t`, and the right-hand side is one product at the end. On a CPU a
+Within `decoder_loop` each step keeps its `x_t` and `g_t`, and the right-hand side is one product at the end. On a CPU a
 matrix is packed once for fast products. On a GPU, where the number of kernel launches decides the time of a step,
-linear maps of the same input become one product. Outside `looping`, and without gradients, the functions below are the
-plain formulas, against which the fast versions are tested.
+linear maps of the same input become one product. Outside `decoder_loop`, and without gradients, the functions below
+are the plain formulas, against which the fast versions are tested.
 """
 
-import importlib.util
-import os
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.deferred_gradients import Shared, Waiting
+from regard.deferred_gradients import DeferredGradOp, Shared
+from regard.devices import runs_kernels
 from regard.masks import exact
 from regard.prepacked_matmul import Matrix
 from regard.shapes import Float, Tensor
@@ -32,7 +30,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 @contextmanager
-def looping(steps: int, *memory: Tensor) -> Iterator[None]:
+def decoder_loop(steps: int, *memory: Tensor) -> Iterator[None]:
     """Compute gradients of shared operands once; `memory` are the tensors, beside weights, that all steps attend to.
 
     Has no effect on a single step, or without gradients.
@@ -47,24 +45,14 @@ def looping(steps: int, *memory: Tensor) -> Iterator[None]:
         _current.reset(token)
 
 
-def is_looping() -> bool:
-    """Whether the code runs within `looping`."""
+def in_decoder_loop() -> bool:
+    """Whether the code runs within `decoder_loop`."""
     return _current.get() is not None
 
 
 def current() -> "Loop | None":
     """Return the current loop, if any."""
     return _current.get()
-
-
-@cache
-def runs_kernels(device: torch.device) -> bool:
-    """Whether Triton kernels run there: on NVIDIA GPUs, and in Triton's interpreter, which the tests use."""
-    if importlib.util.find_spec("triton") is None:
-        return False
-    if device.type != "cuda":
-        return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 # -- operations for every step of a loop ------------------------------------------------------------------------------
@@ -101,15 +89,15 @@ def products(query: Float[Tensor, "B H T K"], keys: Float[Tensor, "B H S K"]) ->
     return query @ keys.transpose(-2, -1)
 
 
-def mixed(weights: Float[Tensor, "B H T S"], values: Float[Tensor, "B H S V"]) -> Float[Tensor, "B H T V"]:
+def weighted_sum(weights: Float[Tensor, "B H T S"], values: Float[Tensor, "B H S V"]) -> Float[Tensor, "B H T V"]:
     """Weighted sums of the values of a memory."""
     loop = _current.get()
     if loop is not None and loop.knows(values):
-        return loop.shared(_Mixed, values).apply(weights)
+        return loop.shared(_WeightedSum, values).apply(weights)
     return weights @ values
 
 
-def bent(
+def tanh_scores(
     query: Float[Tensor, "B H T A"], keys: Float[Tensor, "B H S A"], vectors: Float[Tensor, "H A"] | None
 ) -> Float[Tensor, "B H T S"]:
     r"""Additive scores: `v^\top \tanh(q + k)`, or without `vectors` the sum of the units."""
@@ -117,7 +105,7 @@ def bent(
     whole = keys.dtype not in HALF and not torch.is_autocast_enabled(keys.device.type)
     if loop is not None and (whole or keys.device.type == "cpu") and loop.knows(keys):
         v = keys.new_ones(1, keys.shape[-1]) if vectors is None else vectors
-        return loop.shared(_Bent, keys, v).apply(query)
+        return loop.shared(_TanhScores, keys, v).apply(query)
     hidden = torch.tanh(query[:, :, :, None] + keys[:, :, None])
     if vectors is None:
         return hidden.sum(dim=-1)
@@ -150,7 +138,7 @@ class Loop:
             self._made[name] = make()
         return self._made[name]
 
-    def shared(self, kind: type[Waiting], *tensors: Tensor) -> Shared:
+    def shared(self, kind: type[DeferredGradOp], *tensors: Tensor) -> Shared:
         """Return the operation of this kind on these operands, which all steps share."""
         key = (kind, *map(_key, tensors))
         if key not in self._shared:
@@ -251,7 +239,7 @@ def as_multiplied(operand: Tensor) -> Tensor:
     return operand.to(torch.get_autocast_dtype(device)) if cast else operand
 
 
-class _Map(Waiting):
+class _Map(DeferredGradOp):
     """`W x + b`, plus an optional term."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -296,7 +284,7 @@ class _Onto(_Map):
         return found, (entering,)
 
 
-class _Together(Waiting):
+class _Together(DeferredGradOp):
     """Several maps of the same input: `W_1 x + b_1` and so on; a bias may be missing."""
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -333,7 +321,7 @@ class _Together(Waiting):
         return tuple(slopes)
 
 
-class _Products(Waiting):
+class _Products(DeferredGradOp):
     """`q^T k` for all keys of a memory."""
 
     def __init__(self, keys: Tensor) -> None:
@@ -355,7 +343,7 @@ class _Products(Waiting):
         return (slopes.transpose(-2, -1) @ queries,)
 
 
-class _Mixed(Waiting):
+class _WeightedSum(DeferredGradOp):
     """Weighted sums of a memory's values."""
 
     def __init__(self, values: Tensor) -> None:
@@ -377,7 +365,7 @@ class _Mixed(Waiting):
         return (weights.transpose(-2, -1) @ slopes,)
 
 
-class _Bent(Waiting):
+class _TanhScores(DeferredGradOp):
     r"""`v^\top \tanh(q + k)` for all keys of a memory.
 
     With `s = σ(2q + 2k)` it is `2 v^\top s - \sum v`, since `\tanh x = 2 σ(2x) - 1`; on a CPU torch's σ takes a sixth

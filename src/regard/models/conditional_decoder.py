@@ -5,9 +5,9 @@ import torch
 from regard.config import ModelConfig
 from regard.layers.readout import readouts
 from regard.layers.rnn_cells import cells
-from regard.models.protocol import Taught
+from regard.models.protocol import TeacherForced
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentState
-from regard.models.registries import Parts, decoders
+from regard.models.registries import DecoderParts, decoders
 from regard.shapes import Int, Tensor
 
 
@@ -26,7 +26,7 @@ class ConditionalDecoder(RecurrentDecoder):
     or none, not one for each part.
     """
 
-    def __init__(self, model: ModelConfig, parts: Parts) -> None:
+    def __init__(self, model: ModelConfig, parts: DecoderParts) -> None:
         super().__init__(model, parts)
         embedded_width, config = parts.embedding.embedding_dim, model.decoder
         self._make_stack(config, embedded_width, config.width)
@@ -35,7 +35,9 @@ class ConditionalDecoder(RecurrentDecoder):
         self.readout = readouts[config.readout](widths, config.readout_width)
         self._make_output(model, parts)
 
-    def _run(self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool) -> tuple[Taught, RecurrentState]:
+    def _run(
+        self, tokens: Int[Tensor, "B T"], state: RecurrentState, look: bool
+    ) -> tuple[TeacherForced, RecurrentState]:
         embedded = self.dropout(self.embedding(tokens, state.carry.position))
         scales = self._scales_between_layers(tokens, state.cells[0].hidden.shape[-1])
         fixed = self.second.inputs(state.fixed) if self.attention is None else None

@@ -8,11 +8,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.config import DecodingConfig
 from regard.config_io import override
 from regard.data.tokenizers import Tokenizers, Words
-from regard.decoding import cuda_graphs as module
-from regard.decoding.cuda_graphs import Graphs
+from regard.decoding import cuda_graph_search as module
+from regard.decoding.cuda_graph_search import SearchGraphs
 from regard.decoding.search import search_for
-from regard.decoding.search_methods import Request
-from regard.decoding.static_search import Frame
+from regard.decoding.search_methods import DecodingRequest
+from regard.decoding.static_search import SearchBuffers
 from regard.decoding.translator import Translator
 from regard.errors import ModelError
 from regard.models.build import build_model
@@ -48,8 +48,8 @@ def read(model, lengths=LENGTHS, padding=0, seed=0):
 
 
 def both(model, encoded, options, graphs, n_best=1):
-    request = Request(BOS, EOS, BANNED, n_best=n_best, look=False, most=model.decoder.most)
-    assert graphs.can(options, request)
+    request = DecodingRequest(BOS, EOS, BANNED, n_best=n_best, look=False, most=model.decoder.most)
+    assert graphs.supports(options, request)
     return graphs.search(model.decoder, encoded, options, request), search_for(model.decoder, encoded, options, request)
 
 
@@ -81,16 +81,16 @@ COPYING = ("bahdanau2014-small", "luong2015-small", "gnmt2016-small", "transform
 @pytest.mark.parametrize("options", OPTIONS[:2], ids=["beam", "greedy"])
 def test_what_copies_finds_what_the_plain_search_finds(name, options):
     model = model_of(name, "copy=true")
-    assert_same(*both(model, read(model), options, Graphs(smallest=1)))
+    assert_same(*both(model, read(model), options, SearchGraphs(smallest=1)))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_it_finds_what_the_plain_search_finds(name):
-    model, graphs = model_of(name), Graphs(smallest=1)
+    model, graphs = model_of(name), SearchGraphs(smallest=1)
     for number, options in enumerate(OPTIONS if name in OFTEN else OPTIONS[:2]):
         encoded, n_best = read(model, padding=number % 3, seed=number), min(options.beam, 1 + number)
         if name.startswith(UNSTEADY):
-            request = Request(BOS, EOS, BANNED, n_best=n_best, look=False, most=model.decoder.most)
+            request = DecodingRequest(BOS, EOS, BANNED, n_best=n_best, look=False, most=model.decoder.most)
             assert graphs.search(model.decoder, encoded, options, request) is None
         else:
             assert_same(*both(model, encoded, options, graphs, n_best=n_best))
@@ -102,38 +102,38 @@ POSITIONS = ["learned", "sinusoidal", "rotary", "alibi", "shaw"]
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_it_knows_where_it_stands(positions):
     model = model_of("transformer2017-small", f"positions={positions}")
-    assert_same(*both(model, read(model), OPTIONS[0], Graphs(smallest=1), n_best=3))
+    assert_same(*both(model, read(model), OPTIONS[0], SearchGraphs(smallest=1), n_best=3))
 
 
 @pytest.mark.parametrize("name", ["bahdanau2014-small", "transformer2017-small"])
-def test_batches_that_use_a_frame_again_know_nothing_of_each_other(name, monkeypatch):
-    """Frames that are small and soon full: sentences move often, to fewer places and to room for more steps."""
+def test_batches_that_use_buffers_again_know_nothing_of_each_other(name, monkeypatch):
+    """Buffers that are small and soon full: sentences move often, to fewer places and to room for more steps."""
     monkeypatch.setattr(module, "SENTENCES", (1, 2))
     monkeypatch.setattr(module, "STEPS", 4)
     monkeypatch.setattr(module, "SHARE", 2)
-    model, graphs, options = model_of(name), Graphs(smallest=1), DecodingConfig(beam=4, length_penalty=0.6)
+    model, graphs, options = model_of(name), SearchGraphs(smallest=1), DecodingConfig(beam=4, length_penalty=0.6)
     moved = count_moves(monkeypatch)
     for seed, lengths in enumerate([LENGTHS, LENGTHS[:5], (3,), LENGTHS[::-1], (9, 9), LENGTHS]):
         assert_same(*both(model, read(model, lengths, seed=seed), options, graphs, n_best=2))
     assert {"fewer", "longer"} <= moved if name.startswith("transformer") else "fewer" in moved
-    shapes = [frame.shape for frame in graphs._frames.values()]
+    shapes = [buffers.shape for buffers in graphs._buffers.values()]
     assert len(set(shapes)) == len(shapes)
 
 
 def count_moves(monkeypatch):
-    seen, take_over = set(), Frame.take_over
+    seen, take_over = set(), SearchBuffers.take_over
 
     def watched(self, other, places):
         seen.add("fewer" if self.shape.sentences < other.shape.sentences else "longer")
         take_over(self, other, places)
 
-    monkeypatch.setattr(Frame, "take_over", watched)
+    monkeypatch.setattr(SearchBuffers, "take_over", watched)
     return seen
 
 
 def test_other_weights_are_another_model():
-    """Weights that change in place are read as they are; where they stand elsewhere, frames are made anew."""
-    model, graphs, options = model_of("luong2015-small"), Graphs(), DecodingConfig(beam=2)
+    """Weights that change in place are read as they are; where they stand elsewhere, buffers are made anew."""
+    model, graphs, options = model_of("luong2015-small"), SearchGraphs(), DecodingConfig(beam=2)
     encoded = read(model)
     assert_same(*both(model, encoded, options, graphs))
     with torch.no_grad():
@@ -147,9 +147,9 @@ def test_what_is_no_number_is_told_as_by_the_plain_search():
     model = model_of("luong2015-small")
     with torch.no_grad():
         model.decoder.output.weight.fill_(float("nan"))
-    encoded, request = read(model), Request(BOS, EOS, BANNED, look=False)
+    encoded, request = read(model), DecodingRequest(BOS, EOS, BANNED, look=False)
     said = []
-    for search in (Graphs().search, search_for):
+    for search in (SearchGraphs().search, search_for):
         with pytest.raises(ModelError) as caught:
             search(model.decoder, encoded, DecodingConfig(beam=3), request)
         said.append(str(caught.value))
@@ -166,10 +166,10 @@ def test_what_is_no_number_is_told_as_by_the_plain_search():
     ],
 )
 def test_what_it_does_not_know_is_left_to_the_plain_search(asked):
-    assert not Graphs.can(DecodingConfig(), Request(BOS, EOS, **{"look": False, **asked}))
-    assert not Graphs.can(DecodingConfig(method="sample"), Request(BOS, EOS, look=False))
-    assert not Graphs.can(DecodingConfig(coverage_penalty=0.1), Request(BOS, EOS, look=False))
-    assert Graphs.can(DecodingConfig(), Request(BOS, EOS, look=False, prefix=[[], []]))
+    assert not SearchGraphs.supports(DecodingConfig(), DecodingRequest(BOS, EOS, **{"look": False, **asked}))
+    assert not SearchGraphs.supports(DecodingConfig(method="sample"), DecodingRequest(BOS, EOS, look=False))
+    assert not SearchGraphs.supports(DecodingConfig(coverage_penalty=0.1), DecodingRequest(BOS, EOS, look=False))
+    assert SearchGraphs.supports(DecodingConfig(), DecodingRequest(BOS, EOS, look=False, prefix=[[], []]))
 
 
 # -- on a GPU, by recorded graphs -------------------------------------------------------------------------------------
@@ -181,12 +181,12 @@ def test_what_it_does_not_know_is_left_to_the_plain_search(asked):
     "name", ["bahdanau2014-small", "luong2015-small", "gnmt2016-small", "sutskever2014-small", "transformer2017-small"]
 )
 def test_recorded_steps_find_what_the_plain_search_finds(name, beam):
-    model, graphs = model_of(name, device="cuda"), Graphs(smallest=8)
+    model, graphs = model_of(name, device="cuda"), SearchGraphs(smallest=8)
     many = LENGTHS * 9
     for seed, lengths in enumerate([many, LENGTHS, (3,), many[::-1], LENGTHS[:7], many]):
         options = DecodingConfig(beam=beam, length_penalty=0.6, max_length=40)
         assert_close(*both(model, read(model, lengths, seed=seed), options, graphs, n_best=min(beam, 2)))
-    assert all(frame.graph is not None for frame in graphs._frames.values())
+    assert all(buffers.graph is not None for buffers in graphs._buffers.values())
 
 
 class Asking(TorchDispatchMode):
@@ -202,11 +202,11 @@ class Asking(TorchDispatchMode):
 def test_longer_searches_ask_for_no_more():
     """A host that asks for a number makes a GPU wait: once at the end, and not at a step."""
     model, found = model_of("bahdanau2014-small"), []
-    encoded, request = read(model), Request(BOS, EOS, BANNED, look=False)
+    encoded, request = read(model), DecodingRequest(BOS, EOS, BANNED, look=False)
     for steps in (4, 31):
         options = DecodingConfig(beam=5, min_length=steps, max_length=steps + 1)
         with torch.inference_mode(), Asking() as asking:
-            found.append(Graphs(captures=False).search(model.decoder, encoded, options, request))
+            found.append(SearchGraphs(captures=False).search(model.decoder, encoded, options, request))
         assert asking.asked <= 1
     assert [min(len(one.tokens) for (one,) in own) for own in found] == [5, 32]
 
@@ -215,16 +215,16 @@ def test_longer_searches_ask_for_no_more():
 @pytest.mark.parametrize("name", ["bahdanau2014-small", "transformer2017-small"])
 def test_a_search_waits_for_the_gpu_only_at_its_end(name):
     """While steps are taken nothing asks the device: torch would warn."""
-    model, graphs, options = model_of(name, device="cuda"), Graphs(), DecodingConfig(beam=5, min_length=30)
-    encoded, request = read(model), Request(BOS, EOS, BANNED, look=False)
+    model, graphs, options = model_of(name, device="cuda"), SearchGraphs(), DecodingConfig(beam=5, min_length=30)
+    encoded, request = read(model), DecodingRequest(BOS, EOS, BANNED, look=False)
     with torch.inference_mode():
         graphs.search(model.decoder, encoded, options, request)
-        (frame, *_) = graphs._frames.values()
+        (buffers, *_) = graphs._buffers.values()
         torch.cuda.set_sync_debug_mode("error")
         try:
-            frame.begin(encoded, [40] * len(encoded.mask))
+            buffers.begin(encoded, [40] * len(encoded.mask))
             for _ in range(20):
-                frame.advance()
+                buffers.advance()
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
@@ -242,8 +242,8 @@ def test_texts_are_translated_on_a_gpu_as_on_a_cpu():
         same = sum(ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True))
         assert same >= 97
         assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-3, abs=1e-3)
-    assert translator._graphs._frames
-    assert all(frame.graph is not None for frame in translator._graphs._frames.values())
+    assert translator._graphs._buffers
+    assert all(buffers.graph is not None for buffers in translator._graphs._buffers.values())
 
 
 def assert_close(found, expected):

@@ -18,7 +18,7 @@ from regard.models.text_classifier import Classified, Documents, TextClassifier
 from regard.task import open_model
 from regard.task_table import BY_NAME
 from regard.tasks.text_classification.training import classes_of
-from regard.viz.shaded_text import Sentence
+from regard.viz.shaded_text import ShadedSentence
 from regard.viz.trace import AttentionTrace
 
 AT_ONCE = 8192
@@ -41,7 +41,7 @@ class Labelled:
     """The most probable classes, best first."""
     attention: AttentionTrace
     """One row, the class; weights over all tokens of the text sum to one. No layers without attention."""
-    sentences: tuple[Sentence, ...] = ()
+    sentences: tuple[ShadedSentence, ...] = ()
     """How many tokens each sentence has, and its weight, where the model is hierarchical."""
 
     @property
@@ -133,7 +133,7 @@ class TextLabeller:
 
 def _token_weights(
     documents: Documents, seen: Classified, row: int
-) -> tuple[NDArray[np.float32], tuple[Sentence, ...]]:
+) -> tuple[NDArray[np.float32], tuple[ShadedSentence, ...]]:
     """Return the weights of a text's tokens (layers, heads, 1, tokens), and those of its sentences.
 
     In a hierarchical model a token has the weight of its sentence times its weight therein.
@@ -148,7 +148,7 @@ def _token_weights(
         return np.ascontiguousarray(words[0][None, :, None], np.float32), ()
     shares = seen.sentences[row, :, :count].float().mean(dim=0).cpu().numpy()
     whole = np.concatenate([share * own for share, own in zip(shares, words, strict=True)], axis=1)
-    sentences = tuple(map(Sentence, lengths, shares.tolist()))
+    sentences = tuple(map(ShadedSentence, lengths, shares.tolist()))
     return np.ascontiguousarray(whole[None, :, None], np.float32), sentences
 
 

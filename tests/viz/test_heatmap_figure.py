@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DisplayError
 from regard.viz import colour_scale, fonts
-from regard.viz.heatmap_picture import save_picture
+from regard.viz.heatmap_figure import save_picture
 from regard.viz.token_labels import friendly
 from regard.viz.trace import AttentionTrace
 

@@ -13,7 +13,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Int, Tensor
 
 
-class Loss(NamedTuple):
+class LossSums(NamedTuple):
     """Sums over tokens, so that batches of different sizes add up; divide by the number of tokens at the end."""
 
     total: Float[Tensor, ""]
@@ -22,7 +22,7 @@ class Loss(NamedTuple):
     """The plain negative log-likelihood, detached: perplexity is made of it."""
 
 
-def cross_entropy(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], smoothing: float) -> Loss:
+def cross_entropy(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], smoothing: float) -> LossSums:
     r"""Sum the cross-entropy with smoothed labels (Szegedy et al. 2016, section 7).
 
     .. math:: q'(k) = (1 - \epsilon)\, \delta_{k, y} + \epsilon / W
@@ -32,14 +32,14 @@ def cross_entropy(logits: Float[Tensor, "N W"], targets: Int[Tensor, " N"], smoo
     """
     if smoothing == 0:
         total = functional.cross_entropy(logits.float(), targets, reduction="sum")
-        return Loss(total, total.detach())
+        return LossSums(total, total.detach())
     log_probs = functional.log_softmax(logits.float(), dim=-1)
     nll = functional.nll_loss(log_probs, targets, reduction="sum")
     uniform = -log_probs.sum() / logits.shape[-1]
-    return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
+    return LossSums((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def read(model: Seq2Seq, batch: Batch) -> Encoded:
+def encode_batch(model: Seq2Seq, batch: Batch) -> Encoded:
     """Let a model read the sources of a batch, each once; what it has read is there for every target."""
     encoded = model.encode(batch.source, batch.source_mask, batch.lengths)
     if batch.each == 1:
@@ -48,9 +48,9 @@ def read(model: Seq2Seq, batch: Batch) -> Encoded:
     return encoded._replace(**{name: part.repeat_interleave(batch.each, dim=0) for name, part in parts.items()})
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> Loss:
+def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> LossSums:
     """Run a model over a batch; the output layer, its dearest part, never sees padding."""
-    encoded = read(model, batch)
+    encoded = encode_batch(model, batch)
     taught = model.decoder.teach(batch.tokens_in, encoded, look=False)
     logits = model.decoder.logits(taught, batch.target_mask)
     return cross_entropy(logits, batch.tokens_out[batch.target_mask], smoothing)
