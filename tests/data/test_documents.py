@@ -9,7 +9,7 @@ from regard.data.batching import pad_sources
 from regard.data.documents import SentenceEnds, as_documents
 from regard.data.special_tokens import EOS
 from regard.data.tokenizers.base import kinds
-from regard.tasks.text_classification.program import cut
+from regard.runtime.text_labeller import cut
 
 TEXTS = {
     "He left. She stayed! Pi is 3.14 or so.": ["He left.", "She stayed!", "Pi is 3.14 or so."],
