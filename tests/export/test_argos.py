@@ -90,16 +90,21 @@ def test_a_package_is_replaced_only_when_asked(sides, tmp_path):
     assert refused(export_argos, folder, tmp_path / "q", PAIR) == said
 
 
-def test_languages_are_given_or_known(monkeypatch):
+def test_languages_are_given_or_known():
     assert refused(languages_of, Config(), "en", "") == (
         "An Argos package names its languages, but this model does not know them: give --to-language CODE, such as "
         "--to-language fr."
     )
     said = "--from-language takes the ISO 639 code of a language, such as en or pt-BR; got 'English'."
     assert refused(languages_of, Config(), "English", "fr") == said
-    monkeypatch.setattr(DataConfig, "from_language", "de", raising=False)
-    monkeypatch.setattr(DataConfig, "to_language", "pt-BR", raising=False)
-    assert languages_of(Config(data=DataConfig()), "", "en") == ("de", "en")
+    known = Config(data=DataConfig(from_language=("de",), to_language="pt-BR"))
+    assert languages_of(known, "", "") == ("de", "pt-BR")
+    assert languages_of(known, "", "en") == ("de", "en")
+    several = Config(data=DataConfig(from_language=("de", "en"), to_language="fr"))
+    assert languages_of(several, "en", "") == ("en", "fr")
+    assert refused(languages_of, several, "", "") == (
+        "An Argos package is for one language to read, and this model reads de, en: give --from-language CODE."
+    )
 
 
 @pytest.fixture(scope="module")
