@@ -78,7 +78,7 @@ def write_manifest(
 
 def copy_programs(out: Path, program: Path) -> None:
     """Copy a task's program as run.py, and beside it the package that it imports: `regard.runtime`, as `runtime`."""
-    needed = [Path(module.__file__) for module in (errors, folder_files, sentencepiece_file)]
+    needed = [Path(str(module.__file__)) for module in (errors, folder_files, sentencepiece_file)]
     files = {"run.py": program}
     files |= {f"{RUNTIME}/{path.name}": path for path in (*needed, *Path(runtime.__file__).parent.glob("*.py"))}
     (out / RUNTIME).mkdir()

@@ -1,6 +1,7 @@
 """The entries of export.json, checked as they are read: an export may come from anybody."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,23 @@ class Entries:
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        value = self._read(name)
-        return value if isinstance(value, bool) else self._refuse(name, value, "true or false")
+        value: bool = self._checked(name, lambda value: isinstance(value, bool), "true or false")
+        return value
 
     def text(self, name: str) -> str:
         """Return a text."""
-        value = self._read(name)
-        return value if _is_text(value) else self._refuse(name, value, "a text")
+        value: str = self._checked(name, _is_text, "a text")
+        return value
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts."""
-        value = self._read(name)
-        right = isinstance(value, list) and all(_is_text(one) for one in value)
-        return value if right else self._refuse(name, value, "a list of texts")
+        value: list[str] = self._checked(name, _all(_is_text), "a list of texts")
+        return value
 
     def whole(self, name: str, least: int = 0, most: int = sys.maxsize) -> int:
         """Return a whole number."""
-        value = self._read(name)
-        right = _is_whole(value, least, most)
-        return value if right else self._refuse(name, value, f"a whole number{_limits(least, most)}")
+        value: int = self._checked(name, _is_whole(least, most), f"a whole number{_limits(least, most)}")
+        return value
 
     def whole_or_none(self, name: str, least: int = 0, most: int = sys.maxsize) -> int | None:
         """Return a whole number, or None where there is null."""
@@ -53,19 +52,13 @@ class Entries:
 
     def wholes(self, name: str, least: int = 0, most: int = sys.maxsize) -> list[int]:
         """Return a list of whole numbers."""
-        value = self._read(name)
-        right = isinstance(value, list) and all(_is_whole(one, least, most) for one in value)
-        return value if right else self._refuse(name, value, f"a list of whole numbers{_limits(least, most)}")
+        wanted = f"a list of whole numbers{_limits(least, most)}"
+        value: list[int] = self._checked(name, _all(_is_whole(least, most)), wanted)
+        return value
 
     def number(self, name: str) -> float:
         """Return a number, whole or not."""
-        value = self._read(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return self._refuse(name, value, "a number")
-        try:
-            return float(value)
-        except OverflowError:
-            return self._refuse(name, value, "a number")
+        return float(self._checked(name, _is_number, "a number"))
 
     def wrong(self, why: str) -> ModelError:
         """Return the error for entries that do not go together, or ask for too much."""
@@ -75,8 +68,11 @@ class Entries:
         """Return the error for an entry that is not what it must be."""
         return damaged(self._path, f"{self._full(name)} is {shortened(value)}; it must be {wanted}")
 
-    def _refuse(self, name: str, value: object, wanted: str) -> Any:
-        raise self.refused(name, value, wanted)
+    def _checked(self, name: str, right: Callable[[object], bool], wanted: str) -> Any:
+        value = self._read(name)
+        if not right(value):
+            raise self.refused(name, value, wanted)
+        return value
 
     def _read(self, name: str) -> Any:
         if name not in self._found:
@@ -92,8 +88,22 @@ def damaged(path: Path, why: str = "") -> ModelError:
     return ModelError(f"{path} is damaged{f' ({why})' * bool(why)}. Copy the folder again, or export the model anew.")
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+def _is_whole(least: int, most: int) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _all(right: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(right, value))
 
 
 def _is_text(value: object) -> bool:

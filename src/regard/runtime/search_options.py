@@ -1,7 +1,7 @@
 """The settings of the search: those of `[decoding]` in a model folder that a beam search has."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -41,7 +41,12 @@ class SearchOptions:
     @classmethod
     def of(cls, search: Entries) -> "SearchOptions":
         """Read the entry `search` of export.json."""
-        read = {bool: search.flag, int: search.whole, float: search.number, str: search.text}
+        read: dict[type, Callable[[str], Any]] = {
+            bool: search.flag,
+            int: search.whole,
+            float: search.number,
+            str: search.text,
+        }
         given = [field for field in fields(cls) if field.name in search]
         options = cls(**{field.name: read[type(field.default)](field.name) for field in given})
         try:
