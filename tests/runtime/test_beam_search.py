@@ -1,7 +1,6 @@
 """The search with NumPy finds what the search with torch finds: the same rules, held against each other."""
 
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from regard.config import DecodingConfig
 from regard.decoding.search import search as search_with_torch
 from regard.errors import ConfigError, ModelError
 from regard.runtime.beam_search import Scored, best, search
-from regard.runtime.export_entries import Entries
 from regard.runtime.search_options import SearchOptions
 from regard.runtime.token_limits import TokenLimits, Vocabulary
 
@@ -217,4 +215,4 @@ def test_settings_are_read_as_on_the_command_line():
 
 
 def test_defaults_are_those_of_a_model_folder():
-    assert SearchOptions.of(Entries(asdict(DecodingConfig()), Path("export.json"))) == SearchOptions()
+    assert SearchOptions.of(asdict(DecodingConfig())) == SearchOptions()

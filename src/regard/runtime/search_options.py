@@ -1,13 +1,15 @@
 """The settings of the search: those of `[decoding]` in a model folder that a beam search has."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, did_you_mean
 from regard.folder_files import check_most
 from regard.runtime.export_entries import Entries
+from regard.runtime.graphs import MANIFEST
 
 BEAM = "beam"
 """The method that is offered here."""
@@ -39,21 +41,9 @@ class SearchOptions:
     """Not offered here either."""
 
     @classmethod
-    def of(cls, search: Entries) -> "SearchOptions":
+    def of(cls, search: Mapping[str, Any]) -> "SearchOptions":
         """Read the entry `search` of export.json."""
-        read: dict[type, Callable[[str], Any]] = {
-            bool: search.flag,
-            int: search.whole,
-            float: search.number,
-            str: search.text,
-        }
-        given = [field for field in fields(cls) if field.name in search]
-        options = cls(**{field.name: read[type(field.default)](field.name) for field in given})
-        try:
-            options.check_numbers()
-        except ConfigError as error:
-            raise search.wrong(str(error).removesuffix(".")) from None
-        return options
+        return read_options(Entries(search, Path(MANIFEST), "search"))
 
     def changed(self, assignments: Sequence[str]) -> "SearchOptions":
         """Return the options with settings as on the command line: `decoding.beam=3`, or `beam=3`."""
@@ -80,7 +70,7 @@ class SearchOptions:
                 "decoding.keep is set, but terms can be kept only with torch: set it to '', or use regard translate "
                 "with the model folder."
             )
-        self.check_numbers()
+        self._check_numbers()
         if n_best < 1:
             raise ConfigError(f"n_best is {n_best}; it must be at least 1.")
         if n_best > self.beam:
@@ -89,7 +79,7 @@ class SearchOptions:
                 f"its beam has. Set the beam to {n_best} or more."
             )
 
-    def check_numbers(self) -> None:
+    def _check_numbers(self) -> None:
         """Raise a ConfigError for numbers that are out of bounds."""
         if self.beam < 1:
             raise ConfigError(f"decoding.beam is {self.beam}; it must be at least 1 (1 is greedy search).")
@@ -104,6 +94,19 @@ class SearchOptions:
                 f"decoding.min_length is {self.min_length} but decoding.max_length is {self.max_length}: "
                 "the fewest tokens cannot be more than the most."
             )
+
+
+def read_options(search: Entries) -> SearchOptions:
+    """Read the entry `search` of export.json; what no search can be given is a ModelError that names it."""
+    read: dict[type, Callable[[str], Any]] = {bool: search.flag, int: search.whole, float: search.number}
+    read[str] = search.text
+    given = [field for field in fields(SearchOptions) if field.name in search]
+    options = SearchOptions(**{field.name: read[type(field.default)](field.name) for field in given})
+    try:
+        options._check_numbers()
+    except ConfigError as error:
+        raise search.wrong(str(error).removesuffix(".")) from None
+    return options
 
 
 def _value(name: str, text: str, kind: type) -> Any:

@@ -11,7 +11,7 @@ from regard.runtime.beam_search import Scored, search
 from regard.runtime.export_entries import Entries
 from regard.runtime.graphs import MANIFEST, Arrays, Graph
 from regard.runtime.hypotheses import Hypothesis
-from regard.runtime.search_options import SearchOptions
+from regard.runtime.search_options import SearchOptions, read_options
 from regard.runtime.token_limits import Ints, TokenLimits, Vocabulary
 
 STATE, NEXT = "state.", "next."
@@ -27,7 +27,7 @@ class Writer:
     def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
         entries = Entries(export, folder / MANIFEST)
         self.vocabulary = Vocabulary.of(entries)
-        self.options = SearchOptions.of(entries.part("search"))
+        self.options = read_options(entries.part("search"))
         """The search settings of the model."""
         self._encoder = Graph(folder / "encoder.onnx", threads)
         self._step = Graph(folder / "step.onnx", threads)
