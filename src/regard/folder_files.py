@@ -14,10 +14,23 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
+from regard.errors import ConfigError
+
 SMALL: Final = 1 << 18
 """Bytes of the largest index or configuration that is read."""
 LARGE: Final = 1 << 26
 """Bytes of the largest vocabulary, list of names or record of a run that is read."""
+MOST_SEARCHED: Final = {
+    "beam": 1_000,
+    "groups": 1_000,
+    "min_length": 10_000,
+    "max_length": 100_000,
+    "max_ratio": 1_000.0,
+    "length_penalty": 10.0,
+    "coverage_penalty": 1_000.0,
+    "patience": 1_000.0,
+}
+"""Limits of the search that a folder can ask for, far beyond all use: one that never ends is refused."""
 _LONGEST_SHOWN: Final = 200
 
 
@@ -52,6 +65,15 @@ def parse_json(content: bytes | str) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def check_most(search: object) -> None:
+    """Raise a ConfigError for a setting of the search, an attribute, whose number is beyond the limit of it."""
+    for name, most in MOST_SEARCHED.items():
+        value = getattr(search, name, 0)
+        if abs(value) > most:
+            limits = f"from {-most:g} to {most:g}" if name == "length_penalty" else f"at most {most:,g}"
+            raise ConfigError(f"decoding.{name} is {shortened(value)}; it must be {limits}.")
 
 
 def shortened(value: object) -> str:

@@ -101,14 +101,13 @@ def weights_of(exported, picture):
     """Where the shipped program's own writer looked, for each token."""
     from regard.runtime.graphs import read_export
     from regard.runtime.pixels import read_picture
-    from regard.runtime.search_options import SearchOptions
     from regard.runtime.writer import Writer
 
     told = read_export(exported.folder)
     given = read_picture(picture, told["image"])
     given["mask"] = np.ones((1, told["image"]["cells"]), np.bool_)
     writer = Writer(told, exported.folder)
-    return writer.write(given, SearchOptions.of(told["search"]), [()])[0][0].weights
+    return writer.write(given, writer.options, [()])[0][0].weights
 
 
 def test_a_classifier_tells_the_same_classes(folders, exports, pictures):

@@ -167,12 +167,12 @@ def test_a_trace_is_saved_as_the_package_reads_it(exports, tmp_path):
 def test_an_entry_that_is_missing_is_told_when_the_folder_is_opened(exports, tmp_path):
     folder = shutil.copytree(exports("translate").folder, tmp_path / "copy")
     whole = json.loads((folder / "export.json").read_bytes())
-    for part in ("marks", "search", "reads", "graphs", "source"):
+    for part in ("marks", "search", "reads", "source", "target"):
         (folder / "export.json").write_text(json.dumps({name: one for name, one in whole.items() if name != part}))
-        with pytest.raises(regard.ModelError, match=r"export.json is damaged\."):
+        with pytest.raises(regard.ModelError, match=rf"export.json is damaged \((it has no )?(search\.)?{part}"):
             regard.runtime.load(folder)
     for part in ("banned", "spare", "longest", "most", "most_read"):
         search = {name: one for name, one in whole["search"].items() if name != part}
         (folder / "export.json").write_text(json.dumps(whole | {"search": search}))
-        with pytest.raises(regard.ModelError, match=r"export.json is damaged\."):
+        with pytest.raises(regard.ModelError, match=rf"export.json is damaged \((it has no )?(search\.)?{part}"):
             regard.runtime.load(folder)

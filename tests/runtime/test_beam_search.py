@@ -1,6 +1,6 @@
 """The search with NumPy finds what the search with torch finds: the same rules, held against each other."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ from regard.decoding.search import search as search_with_torch
 from regard.errors import ConfigError, ModelError
 from regard.runtime.beam_search import Scored, best, search
 from regard.runtime.search_options import SearchOptions
-from regard.runtime.token_limits import TokenLimits
+from regard.runtime.token_limits import TokenLimits, Vocabulary
 
 from ..decoding.toy_decoders import BOS, EOS, Oracle, only, sentences
 
 ONE = DecodingConfig(max_length=7)
-SEARCH = {"longest": 0, "spare": 10, "most": None}
+VOCABULARY = Vocabulary(size=211, padding=0, start=BOS, end=EOS, banned=(), spare=10, longest=0, most=None)
 
 
 class Steps:
@@ -43,10 +43,9 @@ class Steps:
 def with_numpy(decoder, encoded, options, n_best, banned=(), prefix=None, look=True):
     mask = encoded.mask.numpy()
     prefix = [[] for _ in mask] if prefix is None else prefix
-    export = {"search": SEARCH, "marks": {"start": BOS, "end": EOS}}
-    own = SearchOptions.of(asdict(options))
+    own = SearchOptions(**{field.name: getattr(options, field.name) for field in fields(SearchOptions)})
     own.check(n_best)
-    limits = TokenLimits.of(export, own, mask.sum(axis=1).tolist(), prefix, banned)
+    limits = TokenLimits.of(VOCABULARY, own, mask.sum(axis=1).tolist(), prefix, banned)
     with torch.inference_mode():
         return search(Steps(decoder), decoder.start(encoded), mask, limits, own, n_best, look)
 

@@ -22,6 +22,8 @@ onnx = pytest.importorskip("onnx", reason="pip install 'regard[export]'")
 SOURCE = Path(regard.runtime.__file__).parent
 PACKAGING = Path(__file__).parents[2] / "packaging" / "runtime"
 PROJECT = tomllib.loads((PACKAGING / "pyproject.toml").read_text(encoding="utf-8"))
+SHARED = ("regard.errors", "regard.folder_files", "regard.sentencepiece_file")
+"""What it has in common with the rest of the package."""
 WORDS = ["le", "chat", "noir"]
 
 
@@ -37,12 +39,12 @@ def third_party(path):
 
 
 def test_it_imports_itself_the_errors_and_what_its_wheel_requires():
-    found = set().union(*map(third_party, SOURCE.glob("*.py")))
+    shared = [SOURCE.with_name(f"{name.split('.')[1]}.py") for name in SHARED]
+    found = set().union(*map(third_party, [*SOURCE.glob("*.py"), *shared]))
     ours = {name for name in found if name.split(".")[0] == "regard"}
-    assert {name for name in ours if not name.startswith("regard.runtime.")} == {"regard.errors"}
+    assert {name for name in ours if not name.startswith("regard.runtime.")} == set(SHARED)
     required = {requirement.split(">")[0] for requirement in PROJECT["project"]["dependencies"]}
     assert {name.split(".")[0] for name in found - ours} == required | {"PIL"}
-    assert third_party(Path(regard.__file__).with_name("errors.py")) == set()
 
 
 def test_the_package_has_it_without_torch_and_without_what_a_model_needs():
@@ -66,7 +68,7 @@ def test_the_wheel_says_the_same_as_the_package():
     (included,) = (PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"],)
     assert {place: (PACKAGING / file).resolve() for file, place in included.items()} == {
         "regard/runtime": SOURCE,
-        "regard/errors.py": SOURCE.with_name("errors.py"),
+        **{f"{name.replace('.', '/')}.py": SOURCE.with_name(f"{name.split('.')[1]}.py") for name in SHARED},
         "regard/runtime/py.typed": SOURCE.with_name("py.typed"),
     }
 
@@ -162,14 +164,20 @@ def damage(folder, file, content):
         ("export.json", b"{", "export.json is damaged."),
         ("export.json", b"[" * 100_000, "export.json is damaged."),
         ("export.json", b"[1]", "export.json is damaged."),
-        ("export.json", b'{"format": 1, "labels": []}', "export.json is damaged."),
-        ("export.json", b'{"format": 1, "labels": [], "end": 3, "longest": 1, "sentence_ends": [3]}', "is damaged."),
+        (
+            "export.json",
+            b'{"format": 1, "labels": []}',
+            "damaged (labels is []; it must be a list of at least one class).",
+        ),
+        ("export.json", b'{"format": 1}', "export.json is damaged (it has no reads)."),
         ("export.json", b'{"format": 2}', "export.json has format 2, and this release reads format 1: "),
         ("export.json", b'{"format": 1, "image": {}}', "holds a model that reads pictures: run it with python "),
         ("words.json", None, "words.json is missing."),
-        ("words.json", b"5", "words.json is damaged."),
+        ("words.json", b"5", "words.json is damaged (not a list of units)."),
         ("model.onnx", None, "model.onnx is missing."),
-        ("model.onnx", b"no graph", "model.onnx cannot be loaded ("),
+        ("model.onnx", b"no graph", "model.onnx is damaged (it is not an ONNX file)."),
+        ("model.onnx", b"", "model.onnx is damaged (it is not an ONNX file)."),
+        ("model.onnx", b"\x08\x09", "model.onnx cannot be used ("),
     ],
 )
 def test_a_damaged_folder_is_told_of(file, content, said, classifier, tmp_path):
@@ -187,7 +195,7 @@ def test_nothing_outside_the_folder_is_read(classifier, tmp_path):
     told = json.loads((folder / "export.json").read_text())
     told["source"]["file"] = "../words.json"
     (folder / "export.json").write_text(json.dumps(told))
-    with pytest.raises(ModelError, match=r"copy/words.json is missing"):
+    with pytest.raises(ModelError, match=r"copy/../words.json cannot be read: it leads out of the folder"):
         regard.runtime.load(folder)
 
 
@@ -210,7 +218,7 @@ def test_the_wheel_runs_where_there_is_no_torch(classifier, tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     files = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("regard_runtime-")}
     own = {f"regard/runtime/{path.name}" for path in SOURCE.glob("*.py")}
-    assert files == own | {"regard/errors.py", "regard/runtime/py.typed"}
+    assert files == own | {*(f"{name.replace('.', '/')}.py" for name in SHARED), "regard/runtime/py.typed"}
     place = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     subprocess.run([str(place / "bin" / "pip"), "install", "-q", str(wheel)], check=True)

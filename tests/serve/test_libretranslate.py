@@ -22,6 +22,7 @@ from regard.serve.http_errors import add_problems
 from regard.serve.libretranslate import libretranslate_routes
 from regard.serve.request_limits import Limits
 from regard.serve.served_models import Served, open_models
+from regard.serve.server import model_lines
 from regard.serve.translated_files import TranslatedFiles
 from regard.task import open_task
 from regard.task_table import BY_NAME
@@ -76,6 +77,21 @@ def client(echo):
     ]
     with TestClient(make_app(models, Limits(characters=50, texts=4)), raise_server_exceptions=False) as client:
         yield client
+
+
+def test_it_is_told_which_model_translates_between_which_languages(client, echo):
+    told = {model["name"]: model for model in client.get("/api/models").json()}
+    assert {name: (model["from_languages"], model["to_languages"]) for name, model in told.items()} == {
+        "unsaid": ([], []),
+        "one": (["en"], ["fr"]),
+        "many": (["en", "pt-BR"], ["de", "fr"]),
+    }
+    models = [served("unsaid", Echo(), ""), served("one", echo, "en", "fr"), served("many", Echo("de", "fr"), "en de")]
+    assert model_lines(models) == [
+        "unsaid  translates texts (/api/translate)",
+        "one     translates texts from en to fr (/api/translate)",
+        "many    translates texts from en, de to de, fr (/api/translate)",
+    ]
 
 
 def asked(client, status=200, path="/translate", **body):

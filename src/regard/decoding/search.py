@@ -18,6 +18,7 @@ from regard.decoding.terminology.term_extraction import compile_keep
 from regard.decoding.token_limits import SPARE
 from regard.decoding.vocabulary_shortlist import KEPT
 from regard.errors import ConfigError, did_you_mean
+from regard.folder_files import check_most
 from regard.models.protocol import Decoder, Encoded
 
 __all__ = [
@@ -124,10 +125,6 @@ def _ratio(most: float) -> str:
     return "" if most == DecodingConfig.max_ratio else f"at most {most:g} tokens for each source token and ten"
 
 
-MOST = {"beam": 1_000, "groups": 1_000, "min_length": 10_000, "max_length": 100_000, "max_ratio": 1_000.0}
-"""Limits of what a model folder can ask for, far beyond all use: a search that never ends is refused."""
-
-
 def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0) -> None:
     """Raise a ConfigError for invalid options."""
     methods[options.method]  # raises for an unknown name
@@ -139,9 +136,6 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
         raise ConfigError(f"candidates is {candidates}; it must be at least 0 (0 for none).")
     _check_method(options, n_best)
     _check_draws(options)
-    for name, most in MOST.items():
-        if getattr(options, name) > most:
-            raise ConfigError(f"decoding.{name} is {getattr(options, name)}; it must be at most {most:,}.")
     if not math.isfinite(options.length_penalty):
         raise ConfigError(f"decoding.length_penalty is {options.length_penalty}; it must be a finite number.")
     if not 0 <= options.coverage_penalty < math.inf:
@@ -153,6 +147,7 @@ def check_options(options: DecodingConfig, n_best: int = 1, candidates: int = 0)
     if options.min_length < 0 or options.max_length < 0:
         name = "min_length" if options.min_length < 0 else "max_length"
         raise ConfigError(f"decoding.{name} is {getattr(options, name)}; it must be at least 0.")
+    check_most(options)
     if 0 < options.max_length < options.min_length:
         raise ConfigError(
             f"decoding.min_length is {options.min_length} but decoding.max_length is {options.max_length}: "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import onnxruntime
 import torch
 
-from regard import __version__, errors, runtime
+from regard import __version__, errors, folder_files, runtime, sentencepiece_file
 from regard.export.onnx_graph import OPSET, OnnxGraph
 from regard.runtime.graphs import FORMAT, MANIFEST
 
@@ -78,11 +78,14 @@ def write_manifest(
 
 def copy_programs(out: Path, program: Path) -> None:
     """Copy a task's program as run.py, and beside it the package that it imports: `regard.runtime`, as `runtime`."""
-    files = {"run.py": program, f"{RUNTIME}/errors.py": Path(errors.__file__)}
-    files |= {f"{RUNTIME}/{path.name}": path for path in Path(runtime.__file__).parent.glob("*.py")}
+    needed = [Path(str(module.__file__)) for module in (errors, folder_files, sentencepiece_file)]
+    files = {"run.py": program}
+    files |= {f"{RUNTIME}/{path.name}": path for path in (*needed, *Path(runtime.__file__).parent.glob("*.py"))}
     (out / RUNTIME).mkdir()
     for name, path in files.items():
-        text = path.read_text(encoding="utf-8").replace("regard.errors", f"{RUNTIME}.errors")
+        text = path.read_text(encoding="utf-8")
+        for module in needed:
+            text = text.replace(f"regard.{module.stem}", f"{RUNTIME}.{module.stem}")
         (out / name).write_text(text.replace("regard.runtime", RUNTIME), encoding="utf-8")
 
 

@@ -18,6 +18,7 @@ from regard.errors import ModelError
 from regard.export.decoder_state import SIZES, Axes
 from regard.export.int8_weights import store_in_int8
 from regard.export.onnx_rnn import translations
+from regard.runtime.graphs import BESIDE
 from regard.shapes import Tensor
 
 OPSET = 18
@@ -86,10 +87,10 @@ class OnnxGraph:
         store_in_int8(self._graph)
 
     def save(self, path: Path) -> None:
-        """Save the graph with its weights; for a large model, the weights go to a second file `.data`."""
+        """Save the graph with its weights; for a large model, the weights go to a second file beside it."""
         weights = [value.const_value for value in self._graph.initializers.values()]
         large = sum(weight.nbytes for weight in weights if weight is not None) > LARGEST
-        onnx_ir.save(self._model, path, external_data=f"{path.name}.data" if large else None)
+        onnx_ir.save(self._model, path, external_data=f"{path.name}{BESIDE}" if large else None)
 
     def described(self) -> dict[str, Any]:
         """Return its entry in `export.json`."""

@@ -108,6 +108,11 @@ def search(
                 "its weights are damaged, or its training diverged."
             )
         possible = log_probs.reshape(*live.totals.shape, -1)
+        if weights is not None:
+            before = history[-1].weights if history else None
+            width = (*weights.shape[1:3], mask.shape[1]) if before is None else before.shape[1:]
+            if weights.shape[1:] != width:
+                raise ModelError(f"The model's attention has the shape {weights.shape[1:]}; it must be {width}.")
         limits.forbid(possible, length, live.sentences)
         totals, tokens, parents = _extend(live.totals, possible, options.beam)
         chosen = possible[np.arange(len(tokens))[:, None], parents, tokens]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from regard.errors import ModelError
-from regard.runtime.graphs import MANIFEST, damaged, read_export
+from regard.runtime.graphs import read_export
 from regard.runtime.text_labeller import TextLabeller
 from regard.runtime.translator import Translator
 
@@ -18,7 +18,4 @@ def load(folder: str | Path, threads: int = 1) -> Translator | TextLabeller:
     export = read_export(folder)
     if "image" in export:
         raise ModelError(f"{folder} holds a model that reads pictures: run it with python {folder / 'run.py'}.")
-    try:
-        return (TextLabeller if "labels" in export else Translator)(export, folder, threads)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise damaged(folder / MANIFEST) from None
+    return (TextLabeller if "labels" in export else Translator)(export, folder, threads)

@@ -1,11 +1,15 @@
 """The settings of the search: those of `[decoding]` in a model folder that a beam search has."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, did_you_mean
+from regard.folder_files import check_most
+from regard.runtime.export_entries import Entries
+from regard.runtime.graphs import MANIFEST
 
 BEAM = "beam"
 """The method that is offered here."""
@@ -39,7 +43,7 @@ class SearchOptions:
     @classmethod
     def of(cls, search: Mapping[str, Any]) -> "SearchOptions":
         """Read the entry `search` of export.json."""
-        return cls(**{field.name: search[field.name] for field in fields(cls) if field.name in search})
+        return read_options(Entries(search, Path(MANIFEST), "search"))
 
     def changed(self, assignments: Sequence[str]) -> "SearchOptions":
         """Return the options with settings as on the command line: `decoding.beam=3`, or `beam=3`."""
@@ -66,8 +70,7 @@ class SearchOptions:
                 "decoding.keep is set, but terms can be kept only with torch: set it to '', or use regard translate "
                 "with the model folder."
             )
-        if self.beam < 1:
-            raise ConfigError(f"decoding.beam is {self.beam}; it must be at least 1 (1 is greedy search).")
+        self._check_numbers()
         if n_best < 1:
             raise ConfigError(f"n_best is {n_best}; it must be at least 1.")
         if n_best > self.beam:
@@ -75,16 +78,35 @@ class SearchOptions:
                 f"n_best is {n_best} but decoding.beam is {self.beam}: a search returns at most as many hypotheses as "
                 f"its beam has. Set the beam to {n_best} or more."
             )
+
+    def _check_numbers(self) -> None:
+        """Raise a ConfigError for numbers that are out of bounds."""
+        if self.beam < 1:
+            raise ConfigError(f"decoding.beam is {self.beam}; it must be at least 1 (1 is greedy search).")
         if not math.isfinite(self.length_penalty):
             raise ConfigError(f"decoding.length_penalty is {self.length_penalty}; it must be a finite number.")
         for name in ("coverage_penalty", "patience", "max_ratio", "min_length", "max_length"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; it must be at least 0 and finite.")
+        check_most(self)
         if 0 < self.max_length < self.min_length:
             raise ConfigError(
                 f"decoding.min_length is {self.min_length} but decoding.max_length is {self.max_length}: "
                 "the fewest tokens cannot be more than the most."
             )
+
+
+def read_options(search: Entries) -> SearchOptions:
+    """Read the entry `search` of export.json; what no search can be given is a ModelError that names it."""
+    read: dict[type, Callable[[str], Any]] = {bool: search.flag, int: search.whole, float: search.number}
+    read[str] = search.text
+    given = [field for field in fields(SearchOptions) if field.name in search]
+    options = SearchOptions(**{field.name: read[type(field.default)](field.name) for field in given})
+    try:
+        options._check_numbers()
+    except ConfigError as error:
+        raise search.wrong(str(error).removesuffix(".")) from None
+    return options
 
 
 def _value(name: str, text: str, kind: type) -> Any:

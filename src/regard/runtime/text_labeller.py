@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.errors import DataError
-from regard.runtime.graphs import Arrays, Graph
+from regard.runtime.export_entries import Entries
+from regard.runtime.graphs import MANIFEST, Arrays, Graph
 from regard.runtime.text_batches import batches, padded
 from regard.runtime.token_limits import Floats
 from regard.runtime.tokenizer import Tokenizer
@@ -17,6 +18,8 @@ from regard.runtime.trace import Trace
 
 BATCH = 32
 """Texts that are read at once, where the model reads them whole."""
+SENTENCE_ENDS = ("always", "before_space", "closing", "opens")
+"""Kinds of tokens by which sentences are told apart."""
 CANDIDATES = 5
 """Classes in a trace."""
 
@@ -57,11 +60,19 @@ class TextLabeller:
     task = "text_classification"
 
     def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
-        self._labels, self._end, self._longest = export["labels"], export["end"], export["longest"]
-        ends = export["sentence_ends"]
-        self._ends = {name: frozenset(tokens) for name, tokens in ends.items()} if ends else None
-        self._tokenizer = Tokenizer(export["source"], folder)
+        entries = Entries(export, folder / MANIFEST)
+        self._labels = entries.texts("labels")
+        if not self._labels:
+            raise entries.refused("labels", self._labels, "a list of at least one class")
+        self._tokenizer = Tokenizer(export.get("source"), folder, "source")
+        last = self._tokenizer.size - 1
+        self._end, self._longest = entries.whole("end", most=last), entries.whole_or_none("longest", least=2)
+        self._ends = None
+        if export.get("sentence_ends") is not None:
+            ends = entries.part("sentence_ends")
+            self._ends = {name: frozenset(ends.wholes(name, most=last)) for name in SENTENCE_ENDS}
         self._graph = Graph(folder / "model.onnx", threads)
+        self._graph.require("logits")
 
     def classify(self, texts: Sequence[str], top: int = 1) -> list[Labelled]:
         """Return the most probable classes of each text, and the attention that its tokens got.
@@ -92,7 +103,16 @@ class TextLabeller:
 
     def _read(self, texts: Sequence[Sequence[int]]) -> Arrays:
         tokens, mask = padded(texts, 0)
-        return self._graph.run({"tokens": tokens, "mask": mask})
+        said = self._graph.run({"tokens": tokens, "mask": mask})
+        shapes = {"logits": (1 if self._ends else len(texts), len(self._labels))}
+        ways = {"words": (len(texts), tokens.shape[1]), "sentences": (1, len(texts))}
+        shapes |= {name: (wide[0], *said[name].shape[1:2], wide[1]) for name, wide in ways.items() if name in said}
+        for name, shape in shapes.items():
+            if said[name].shape != shape or said[name].dtype != np.float32:
+                raise self._graph.unusable(f"{name} has the shape {said[name].shape}; it must be {shape}")
+        if not np.isfinite(said["logits"]).all():
+            raise self._graph.unusable("logits are not finite")
+        return said
 
     def _labelled(
         self,

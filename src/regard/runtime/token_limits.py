@@ -2,18 +2,50 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import ConfigError
+from regard.folder_files import MOST_SEARCHED
+from regard.runtime.export_entries import Entries
 from regard.runtime.search_options import SearchOptions
 
 NEVER = np.float32(-np.inf)
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What an export says of the tokens that are written: the entries `marks` and `search` of export.json."""
+
+    size: int
+    padding: int
+    start: int
+    end: int
+    banned: tuple[int, ...]
+    """Tokens that are never generated."""
+    spare: int
+    """Tokens that are always allowed beyond those of the source and the prefix."""
+    longest: int
+    """Maximum number of tokens of a language model; 0 for a limit by the source."""
+    most: int | None
+    """Positions of the decoder."""
+
+    @classmethod
+    def of(cls, export: Entries) -> "Vocabulary":
+        """Read the entries of export.json."""
+        marks, search, longest = export.part("marks"), export.part("search"), int(MOST_SEARCHED["max_length"])
+        size = export.part("target").whole("size", least=4)
+        padding, start, end = (marks.whole(name, most=size - 1) for name in ("padding", "start", "end"))
+        banned = search.wholes("banned", most=size - 1)
+        if end in banned:
+            raise search.wrong("search.banned has marks.end, without which no text ends")
+        spare, own = search.whole("spare", most=longest), search.whole("longest", most=longest)
+        return cls(size, padding, start, end, tuple(banned), spare, own, search.whole_or_none("most", least=1))
 
 
 class TokenLimits:
@@ -41,16 +73,15 @@ class TokenLimits:
     @classmethod
     def of(
         cls,
-        export: Mapping[str, Any],
+        vocabulary: Vocabulary,
         options: SearchOptions,
         lengths: Sequence[int],
         prefixes: Sequence[Sequence[int]],
         banned: Sequence[int],
     ) -> "TokenLimits":
         """Compute the limits of an exported model for sources of these lengths; check the prefixes."""
-        search, marks = export["search"], export["marks"]
-        width, most = max(map(len, prefixes), default=0), search["most"]
-        if any(marks["end"] in prefix for prefix in prefixes):
+        width, most = max(map(len, prefixes), default=0), vocabulary.most
+        if any(vocabulary.end in prefix for prefix in prefixes):
             raise ConfigError("A prefix contains the end token; leave it out, so that there is something to search.")
         if 0 < options.max_length < width:
             raise ConfigError(
@@ -63,10 +94,10 @@ class TokenLimits:
                 f"shorten it to {most} tokens or fewer."
             )
         longest = [
-            min(_longest(search, options, length, len(prefix)), most or sys.maxsize)
+            min(_longest(vocabulary, options, length, len(prefix)), most or sys.maxsize)
             for length, prefix in zip(lengths, prefixes, strict=True)
         ]
-        return cls(marks["start"], marks["end"], banned, prefixes, longest, options.min_length)
+        return cls(vocabulary.start, vocabulary.end, banned, prefixes, longest, options.min_length)
 
     def forbid(self, log_probs: Floats, length: int, sentences: Ints) -> None:
         """Set what position `length` may not have to -inf, in place; `log_probs` is sentences × slots × words."""
@@ -80,7 +111,7 @@ class TokenLimits:
         log_probs[rows, :, forced[rows]] = own
 
 
-def _longest(search: Mapping[str, Any], options: SearchOptions, source: int, prefix: int) -> int:
+def _longest(vocabulary: Vocabulary, options: SearchOptions, source: int, prefix: int) -> int:
     """Return the maximum length of one sentence, the end token included."""
-    usual = search["longest"] or math.ceil(options.max_ratio * source) + search["spare"]
-    return int(options.max_length or max(usual, prefix + search["spare"], options.min_length + 1))
+    usual = vocabulary.longest or math.ceil(options.max_ratio * source) + vocabulary.spare
+    return int(options.max_length or max(usual, prefix + vocabulary.spare, options.min_length + 1))

@@ -1,19 +1,25 @@
 """Texts to tokens and back, as in training: subwords, characters, words, spelled words; and tags."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, ModelError, did_you_mean
-from regard.runtime.graphs import damaged
+from regard.folder_files import LARGE, parse_json, read_member
+from regard.runtime.export_entries import Entries, damaged
+from regard.runtime.graphs import MANIFEST, unreadable
+from regard.sentencepiece_file import open_model_file
 
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
 """The special tokens, with which every vocabulary starts."""
 UNKNOWN = 1
 SUBWORDS = ("bpe", "unigram")
+LISTED = ("characters", "words", "spelled", "lines")
+"""The kinds whose vocabulary is a list."""
+MOST = 1_000_000
+"""Entries of a vocabulary; a larger one is refused."""
 SPACE, ESCAPE, ESCAPED = "▁", "\ufdd0", "\ufdd0\ufdd1"
 """SentencePiece uses `▁` for a space, so a literal `▁` in a text is escaped."""
 LEADING = re.compile(r"<2([^\s<>]+)>(?: |$)")
@@ -23,23 +29,33 @@ LEADING = re.compile(r"<2([^\s<>]+)>(?: |$)")
 class Tokenizer:
     """A tokenizer described by export.json."""
 
-    def __init__(self, told: Mapping[str, Any], folder: Path) -> None:
-        self.kind, self.tags = str(told["kind"]), tuple(told["tags"])
-        self.size = told["size"] - len(self.tags)
+    def __init__(self, told: Any, folder: Path, side: str = "target") -> None:
+        """Open the tokenizer of a side, which is the name of its entry."""
+        entries = Entries(told, folder / MANIFEST, side)
+        self.kind, self.tags = entries.text("kind"), tuple(entries.texts("tags"))
+        if self.kind not in (*SUBWORDS, *LISTED):
+            raise entries.refused("kind", self.kind, f"one of {', '.join((*SUBWORDS, *LISTED))}")
+        self.size = entries.whole("size", most=MOST) - len(self.tags)
         """The vocabulary size, without the tags that a source may begin with; a tag's id is `size` and more."""
-        path = folder / Path(told["file"]).name
-        if not path.is_file():
-            raise ModelError(f"{path} is missing. Copy the folder again, or export the model anew.")
-        self._pieces: Any = None
-        if self.kind in SUBWORDS:
-            self._pieces = _sentencepiece(path)
-            return
+        path = folder / entries.text("file")
         try:
-            units = json.loads(path.read_text(encoding="utf-8"))
-            self._units = [*MARKS, *units]
-            self._ids = {unit: place for place, unit in enumerate(units, start=len(MARKS))}
-        except (OSError, ValueError, TypeError, RecursionError):
-            raise damaged(path) from None
+            content = read_member(folder, entries.text("file"), LARGE)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        self._pieces: Any = None
+        try:
+            if self.kind in SUBWORDS:
+                self._pieces = _sentencepiece(content)
+                size = self._pieces.get_piece_size()
+            else:
+                self._units = [*MARKS, *_listed(content)]
+                size = len(self._units)
+        except ValueError as error:
+            raise damaged(path, str(error)) from None
+        if size != self.size:
+            raise damaged(path, f"it has {size:,} entries where {side}.size and the tags leave {self.size:,}")
+        if self._pieces is None:
+            self._ids = {unit: place for place, unit in enumerate(self._units) if place >= len(MARKS)}
 
     def tagged(self, text: str, to: str | None) -> str:
         """Put the tag for the language `to` before a text, unless it has one or is empty."""
@@ -161,17 +177,26 @@ def is_mark(token: int) -> bool:
     return token < len(MARKS) and token != UNKNOWN
 
 
-def _sentencepiece(path: Path) -> Any:
+def _sentencepiece(content: bytes) -> Any:
     try:
-        import sentencepiece
+        return open_model_file(content)
     except ImportError:
         raise ModelError(
             "This model reads or writes subwords, which need SentencePiece: pip install sentencepiece."
         ) from None
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
-    except (OSError, RuntimeError):
-        raise damaged(path) from None
+
+
+def _listed(content: bytes) -> list[str]:
+    """Return the entries of a vocabulary that is a list; raise a ValueError for anything else."""
+    if content.count(b'",') > MOST:
+        raise ValueError(f"more than {MOST:,} entries")
+    units = parse_json(content)
+    if not isinstance(units, list) or not all(isinstance(unit, str) and unit for unit in units):
+        raise ValueError("not a list of units")
+    if len(set(units)) != len(units):
+        raise ValueError("a unit is there twice")
+    "".join(units).encode()  # half of a surrogate pair, which JSON can spell, could not be printed
+    return units
 
 
 def _unescaped(text: str) -> str:

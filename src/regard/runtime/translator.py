@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from regard.errors import ConfigError, DataError
+from regard.runtime.export_entries import Entries
+from regard.runtime.graphs import MANIFEST
 from regard.runtime.hypotheses import Hypothesis
 from regard.runtime.search_options import SearchOptions
 from regard.runtime.text_batches import batches, padded
@@ -42,11 +44,12 @@ class Translator:
     """An exported translator or language model; its results are those of `regard.load` with the model folder."""
 
     def __init__(self, export: Mapping[str, Any], folder: Path, threads: int = 1) -> None:
-        self._marks, self._search = export["marks"], export["search"]
-        self._reads, self._copies = bool(export["reads"]), bool(export.get("copies"))
-        self._source, self._target = (Tokenizer(export[side], folder) for side in ("source", "target"))
+        entries = Entries(export, folder / MANIFEST)
+        self._reads, self._copies = entries.flag("reads"), "copies" in entries and entries.flag("copies")
+        self._most_read = entries.part("search").whole_or_none("most_read", least=2)
+        self._source, self._target = (Tokenizer(export.get(side), folder, side) for side in ("source", "target"))
         self._writer = Writer(export, folder, threads)
-        self.options = SearchOptions.of(self._search)
+        self._vocabulary, self.options = self._writer.vocabulary, self._writer.options
         """The search settings of the model."""
 
     @property
@@ -90,13 +93,13 @@ class Translator:
         texts = [self._source.tagged(text, to) for text in self._trimmed(texts)]
         sources, starts = self._encode(texts, prefix)
         replacing = options.replace_unknown and replaces(self._source, self._target, self._reads)
-        banned = [token for token in self._writer.banned if not (replacing and token == UNKNOWN)]
+        banned = [token for token in self._vocabulary.banned if not (replacing and token == UNKNOWN)]
         found = {row: _nothing() for row, text in enumerate(texts) if self._reads and not text.strip()}
         rows = [row for row in range(len(texts)) if row not in found]
         lengths = [max(len(sources[row]), len(starts[row])) for row in rows]
         for batch in batches(lengths, batch_size):
             chosen = [rows[place] for place in batch]
-            tokens, mask = padded([sources[row] for row in chosen], self._marks["padding"])
+            tokens, mask = padded([sources[row] for row in chosen], self._vocabulary.padding)
             written = self._writer.write(
                 {"source": tokens, "mask": mask},
                 options,
@@ -119,7 +122,7 @@ class Translator:
 
     def _encode(self, texts: Sequence[str], prefix: Sequence[str] | None) -> tuple[list[list[int]], list[list[int]]]:
         """Return source ids and the prefix of each translation."""
-        end = self._marks["end"]
+        end = self._vocabulary.end
         if self._reads:
             sources = [self._cut([*self._source.encode(text), end], text) for text in texts]
             return sources, [self._target.encode(begun) if begun else [] for begun in prefix or [""] * len(texts)]
@@ -129,7 +132,7 @@ class Translator:
 
     def _cut(self, ids: list[int], text: str) -> list[int]:
         """Truncate a text with more tokens than the model has positions, with a warning."""
-        most = self._search["most_read"]
+        most = self._most_read
         if most is None or len(ids) <= most:
             return ids
         logger.warning(

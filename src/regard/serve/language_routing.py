@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import babel
 
-from regard.data.languages import canonical, language_pairs
+from regard.data.languages import canonical
 from regard.errors import ConfigError
 from regard.serve.served_models import Served
 
@@ -33,11 +33,9 @@ class Routes:
     def __init__(self, models: Iterable[Served]) -> None:
         self._routes: dict[tuple[str, str], Route] = {}
         for model in models:
-            if model.task.entry.name == "translation":
-                for pair in language_pairs(model.config.data, model.reader.tokenizers.tags):
-                    self._routes.setdefault(
-                        (pair.source, pair.target), Route(pair.source, pair.target, model, pair.tag)
-                    )
+            for pair in model.pairs:
+                route = Route(pair.source, pair.target, model, pair.tag)
+                self._routes.setdefault((pair.source, pair.target), route)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, overload
 
 from regard.config import Config
+from regard.data.languages import LanguagePair, language_pairs
 from regard.errors import ConfigError, ModelError, RegardError, did_you_mean
 from regard.models.model_folder import learned, open_folder
 from regard.task import Task, task_of
@@ -33,6 +34,12 @@ class Served:
     config: Config
 
     @cached_property
+    def pairs(self) -> list[LanguagePair]:
+        """The pairs of languages that the model translates, if it says them."""
+        translates = self.task.entry.name == "translation"
+        return language_pairs(self.config.data, self.reader.tokenizers.tags) if translates else []
+
+    @cached_property
     def entry(self) -> dict[str, Any]:
         """The model's entry in `/api/models`."""
         task, config = self.task, self.config
@@ -45,6 +52,8 @@ class Served:
             "preset": config.preset,
             "parameters": learned(self.reader.model),
             "beam": config.decoding.beam if config.decoding.method == "beam" else 1,
+            "from_languages": list(dict.fromkeys(pair.source for pair in self.pairs)),
+            "to_languages": list(dict.fromkeys(pair.target for pair in self.pairs)),
             "tags": [],
             "examples": [],
             "scenes": False,

@@ -105,7 +105,13 @@ def _announce(own: socket.socket, models: Sequence[Served]) -> None:
 def model_lines(models: Sequence[Served]) -> list[str]:
     """Return lines that list the models."""
     width = max(len(model.name) for model in models)
-    return [f"{model.name:{width}}  {model.task.does} (/api/{model.task.path})" for model in models]
+    return [f"{model.name:{width}}  {model.task.does}{_languages(model)} (/api/{model.task.path})" for model in models]
+
+
+def _languages(model: Served) -> str:
+    """Return ` from en, de to fr`; nothing for a model that does not say its languages."""
+    sources, targets = model.entry["from_languages"], model.entry["to_languages"]
+    return f" from {', '.join(sources)} to {', '.join(targets)}" if sources else ""
 
 
 def address_line(own: socket.socket) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import regard
 from regard.serve.batching_queue import BatchingQueue
@@ -29,6 +29,8 @@ class About(BaseModel):
     preset: str
     parameters: int
     beam: int
+    from_languages: list[str] = Field(description="Codes of the languages that it reads, where it says them.")
+    to_languages: list[str] = Field(description="Codes of the languages that it writes, where it says them.")
     tags: list[str]
     examples: list[str]
     scenes: bool

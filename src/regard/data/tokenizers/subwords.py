@@ -16,9 +16,9 @@ import numpy as np
 
 from regard.data.special_tokens import BOS, EOS, MARKS, PAD, UNK
 from regard.data.tokenizers.base import Learned, is_mark, kinds
-from regard.data.tokenizers.sentencepiece_file import FOREIGN, check_model_file
 from regard.data.tokenizers.subword_sampling import Cutter, DroppedMerges, Inventory, SampledPaths
 from regard.errors import DataError
+from regard.sentencepiece_file import open_model_file
 
 _SPACE: Final = "▁"
 """SentencePiece uses `▁` for a space, so a literal `▁` would decode to a space. It is escaped by a Unicode
@@ -47,22 +47,9 @@ class Subwords(Learned):
     """A SentencePiece tokenizer; `model` is the content of its .model file."""
 
     def __init__(self, model: bytes) -> None:
-        import sentencepiece
-
-        check_model_file(model)
         self._model = model
-        try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-            every = list(range(self._processor.get_piece_size()))
-            self._processor.id_to_piece(every)
-        except (RuntimeError, UnicodeDecodeError):
-            raise ValueError(FOREIGN) from None
-        marks = (self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id())
-        if marks != (PAD, UNK, BOS, EOS):
-            raise ValueError(FOREIGN)
-        self._bytes = {i: i - len(MARKS) for i, is_byte in enumerate(self._processor.is_byte(every)) if is_byte}
-        if list(self._bytes.values()) != list(range(_BYTES)):
-            raise ValueError(FOREIGN)
+        self._processor = open_model_file(model)
+        self._bytes = {len(MARKS) + byte: byte for byte in range(_BYTES)}
 
     @property
     def size(self) -> int:

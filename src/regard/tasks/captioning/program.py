@@ -8,7 +8,6 @@ import numpy as np
 from regard.errors import RegardError
 from regard.runtime.graphs import read_export
 from regard.runtime.pixels import before, read_pictures
-from regard.runtime.search_options import SearchOptions
 from regard.runtime.tokenizer import Tokenizer
 from regard.runtime.writer import Writer
 
@@ -21,7 +20,7 @@ def main() -> None:
         sys.exit(__doc__)
     export = read_export(HERE)
     writer, target = Writer(export, HERE), Tokenizer(export["target"], HERE)
-    options = SearchOptions.of(export["search"])
+    options = writer.options
     options.check()
     for path, given in read_pictures(sys.argv[1:], export["image"]):
         mask = given.get("mask", np.ones((1, export["image"]["cells"] or 0), np.bool_))
