@@ -1,5 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` need Python >= 3.11, pip and make, nothing else.
 PYTHON ?= python3
+MODELS ?= demo/model
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
@@ -8,7 +9,7 @@ DOCUMENTED := $(VENV)/.documented
 # Without --no-compile pip would spend a quarter of the time on modules that are never imported.
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test slow coverage gpu-test lint types docs check bottleneck mechanisms bench gpu-bench clean
+.PHONY: demo test slow coverage gpu-test lint types docs check bottleneck mechanisms screenshots bench gpu-bench clean
 
 demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at its attention
 	@$(BIN)/regard demo
@@ -48,6 +49,9 @@ mechanisms: $(RUNTIME)  ## docs/mechanisms/: a page for each, with a picture fro
 	$(BIN)/python bench/vision_mechanisms.py train
 	$(BIN)/python bench/vision_mechanisms.py draw
 	$(BIN)/python bench/vision_mechanisms.py pages
+
+screenshots:  ## docs/images/microscope-*.png: make screenshots MODELS='demo/model transformer', after pip install -e '.[browser,serve]'
+	$(BIN)/python bench/screenshots.py $(MODELS)
 
 bench: $(RUNTIME)  ## regard beside other toolkits on the CPU; the first run makes their environments and models
 	$(BIN)/python bench/cpu_train.py

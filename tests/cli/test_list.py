@@ -101,7 +101,7 @@ def test_the_shell_offers_what_begins_so():
     ]
 
 
-FREE = {"preset", "started_from", "decoding.keep"}
+FREE = {"preset", "started_from", "data.to_language", "decoding.keep"}
 
 
 def test_every_setting_that_is_a_name_is_completed():

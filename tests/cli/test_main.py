@@ -76,7 +76,10 @@ def test_mistakes_in_a_command_line(regard):
         assert "Traceback" not in ran.err
 
 
-DATA = ("train", "valid", "held_out", "mixed", "tagged", "valid_tagged", "max_length", "plain_captions")
+DATA = (
+    *("train", "valid", "held_out", "mixed", "tagged", "valid_tagged"),
+    *("from_language", "to_language", "max_length", "plain_captions"),
+)
 PLACES = [f"data.{name}=" for name in DATA]
 SCORES = ["additive", "concat", "cosine", "dot", "general", "location", "scaled-dot", "tanh"]
 

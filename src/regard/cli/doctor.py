@@ -31,7 +31,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Find out what is wrong with a trained model; without MODEL, show what this machine offers.
+    """Find what is wrong with a model; without one, show the machine.
 
     A translator or a language model is run over sentence pairs that it was not trained on. Checked are its attention
     (uniform, stuck, saturated, off by one, dead and duplicate heads), its outputs (omissions, repetitions, length,

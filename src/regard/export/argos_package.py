@@ -103,14 +103,9 @@ def package_path(out: Path) -> Path:
 
 def languages_of(config: Config, source: str, target: str) -> Languages:
     """Return the languages that were given, or that the model's settings have; raise a ConfigError without them."""
-    known = config.data.from_language
-    if not source and len(known) > 1:
-        raise ConfigError(
-            f"An Argos package is for one language to read, and this model reads {', '.join(known)}: give "
-            "--from-language CODE."
-        )
+    own = config.data.from_language
     return Languages(
-        _code("--from-language", "en", source or "".join(known)),
+        _code("--from-language", "en", source or (own[0] if len(own) == 1 else "")),
         _code("--to-language", "fr", target or config.data.to_language),
     )
 

@@ -14,7 +14,8 @@ from regard.task_table import TEXT
 
 MARK = "x-limit"
 """In the schema of a field: which limit it has here. `characters` and `texts` are those of `Limits`; `models:PATH` are
-the names of the models of a path, `tags` the languages that they write, and `glossary` is for models with a source."""
+the names of the models of a path, `translators` of those of translation that read a source, `tags` the languages that
+they write, and `glossary` is for models with a source."""
 
 
 def describe_server(app: FastAPI, models: Sequence[Served], limits: Limits, needs_key: bool) -> None:
@@ -69,6 +70,9 @@ def _limit(schema: dict[str, Any], models: Sequence[Served], limits: Limits, pat
     elif kind == "models":
         own = own or path.removeprefix("/api/")
         _allow(schema, [model.name for model in models if model.task.path == own])
+    elif kind == "translators":
+        able = [model for model in models if model.task.path == "translate" and model.task.entry.reads == TEXT]
+        _allow(schema, [model.name for model in able])
     elif kind == "tags":
         _allow(schema, list(dict.fromkeys(tag for model in models for tag in model.entry["tags"])))
 

@@ -1,7 +1,7 @@
 // The page of `regard serve`: the request each task sends, and how its answer is shown.
 const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)} %`;
 const score = (value) => (value === undefined ? "" : value.toFixed(2).replace("-", "−"));
-const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: each.text, note: score(each.score), view: each.view}));
+const written = (answer) => [answer, ...answer.n_best].map((each) => ({text: each.text, note: score(each.score), view: each.view, tokens: each.tokens}));
 const several = (model) => ({n_best: Math.min(3, model.beam), candidates: 5});
 
 const TASKS = {
@@ -44,16 +44,17 @@ async function call(path, options = {}) {  // with the API key, if the server wa
   throw Object.assign(new Error(told.error), {status: answer.status});
 }
 
-async function ask(path, options, streamed) {
+async function ask(path, options, streamed, opens) {
   if (page.asking) page.asking.abort();
   const own = page.asking = new AbortController(), task = TASKS[page.model.task];
-  page.again = () => ask(path, options, streamed);
+  page.again = () => ask(path, options, streamed, opens);
   page.find(".found").setAttribute("aria-busy", "true");
   try {
     const sent = {method: "POST", signal: own.signal};
     const early = streamed && await read(streamed, sent);
     const told = early || await (await call(path, {...sent, ...options})).json();
     show(task.shows(told), task.view ? task.view(told) : told.view);
+    if (opens) opens(told);
   } catch (error) {
     if (error.name === "AbortError") return;
     clear(error instanceof TypeError ? "The server cannot be reached. Is it still running?" : error.message);
@@ -95,7 +96,8 @@ function askText() {
   if (model.tags.length) wanted.to = page.find(".to select").value;
   const path = model.path.slice(1), json = (body) => ({headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
   const {texts: [text], ...others} = wanted;
-  ask(path, json(wanted), TASKS[model.task].streams && {path: `${path}/stream`, options: json({...others, text, beam: null})});
+  ask(path, json(wanted), TASKS[model.task].streams && {path: `${path}/stream`, options: json({...others, text, beam: null})},
+    model.task === "translate" ? (told) => microscope.open({text: given, model: model.name, to: wanted.to}, told) : null);
 }
 
 function askImage() {
@@ -119,6 +121,7 @@ function clear(wrong) {
   page.find(".choices").hidden = true;
   page.find(".choices").replaceChildren();
   page.find(".view").replaceChildren();
+  microscope.close();
 }
 
 function look(view) {
@@ -172,6 +175,7 @@ function show(choices, view) {
       whole.addEventListener("click", () => {
         list.querySelectorAll("button").forEach((other) => other.setAttribute("aria-pressed", String(other === whole)));
         look(choice.view);
+        if (choice.tokens) microscope.choose(place, choice.tokens);
       });
     }
     line.append(whole);
@@ -296,6 +300,7 @@ async function begin() {
   page.find("[role=tablist]").hidden = !page.chosen.text || !page.chosen.image;
   listen();
   open(page.chosen.text ? "text" : "image");
+  microscope.start();
 }
 function start() {
   clear("");

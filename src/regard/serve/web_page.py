@@ -20,13 +20,16 @@ _POLICY = (
 _HEADERS = {"Cache-Control": "no-cache"}
 _PARTS = ("word_stepper", "overlay_page", "trace_page")
 """Styles and scripts that the page shares with the pages that `regard attend` writes."""
+_PANELS = ("edit", "steps", "tree", "heads", "right", "models", "files")
+_OWN = ("microscope", *(f"microscope_{panel}" for panel in _PANELS))
+"""The scripts of the microscope, which opens up a translation: one for each of its panels."""
 
 
 def add_page(app: FastAPI) -> None:
     """Add the routes of the web page, whose style and script are assembled once."""
     page, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
-    style = "".join(text(f"{part}.css") for part in _PARTS) + style
-    script = "".join(text(f"{part}.js") for part in _PARTS) + script
+    style = "".join(text(f"{part}.css") for part in _PARTS) + style + _read("microscope.css")
+    script = "".join(text(f"{part}.js") for part in _PARTS) + "".join(_read(f"{part}.js") for part in _OWN) + script
     hidden: dict[str, Any] = {"include_in_schema": False}
 
     @app.get("/", **hidden)

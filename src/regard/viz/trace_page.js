@@ -16,6 +16,7 @@ kinds.trace = {
     s.read.forEach((token, place) => {
       token.addEventListener("pointerenter", () => s.point(place));
       token.addEventListener("pointerleave", () => s.point(-1));
+      token.addEventListener("click", () => s.say("pick", {region: place}));
     });
     const canvas = s.matrix.querySelector("canvas");
     canvas.addEventListener("pointermove", (event) => {
@@ -27,10 +28,11 @@ kinds.trace = {
       if (column !== s.region) s.point(column);
     });
     canvas.addEventListener("pointerleave", () => s.point(-1));
+    canvas.addEventListener("click", () => { if (s.region >= 0) s.say("pick", {region: s.region}); });
     s.matrix.querySelectorAll(".row").forEach((name, place) => {
       name.addEventListener("pointerenter", () => s.choose(place));
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", s.show);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { s.painted = null; s.show(); });
   },
 
   show(s) {
@@ -64,6 +66,9 @@ kinds.trace = {
 };
 
 function paintMatrix(s) {
+  const wanted = [s.find(".layer").value, s.find(".head").value, s.find(".each").checked].join();
+  if (s.painted === wanted) return;  // it does not depend on the word that is shown
+  s.painted = wanted;
   const colour = getComputedStyle(s.root).getPropertyValue("--link").trim();
   const [red, green, blue] = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
   const fill = (canvas, shares) => {

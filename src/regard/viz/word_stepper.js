@@ -25,6 +25,10 @@ function stepper(root, kind) {
     (packed[2 * i] + 256 * packed[2 * i + 1]) / 65535 * data.peak);
   const s = {root, data, find, words, regions, current: data.shown[0] ?? -1, region: -1, looks: [], strongest: 1};
   let timer = 0;
+  for (const menu of ["layer", "head"]) {  // a page that shows a trace anew may open it where the last one was
+    if (find(`.${menu} option[value="${root.dataset[menu]}"]`)) find(`.${menu}`).value = root.dataset[menu];
+  }
+  if (data.shown.includes(Number(root.dataset.step))) s.current = Number(root.dataset.step);
 
   function gather() {  // words × regions: one layer and head, or the mean over those not chosen
     const layer = Number(find(".layer").value), head = Number(find(".head").value);
@@ -43,6 +47,11 @@ function stepper(root, kind) {
     }
     s.strongest = kind.scale(s);
   }
+
+  // Tells the page around: `step` when another word, layer or head is shown, `pick` when a region is clicked.
+  s.say = (what, detail = {}) => root.dispatchEvent(new CustomEvent(`regard:${what}`, {bubbles: true, detail: {
+    step: s.current, layer: Number(find(".layer").value), head: Number(find(".head").value), ...detail,
+  }}));
 
   s.top = () => (find(".each").checked && s.current >= 0 ? Math.max(...s.looks[s.current]) || 1 : s.strongest);
   s.beyond = () => !find(".each").checked && s.looks.some((look) => Math.max(...look) > s.strongest * 1.0001);
@@ -82,6 +91,7 @@ function stepper(root, kind) {
     });
     kind.show(s);
     point(s.region);
+    s.say("step");
   }
 
   function choose(word, focus) {
@@ -128,9 +138,15 @@ function stepper(root, kind) {
   function press(event) {
     if (!root.isConnected) { root.ownerDocument.removeEventListener("keydown", press); return; }
     if (event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
-    if (event.target.matches("input:not([type=checkbox]), textarea, select, [role=tab]")) return;
+    if (event.target.matches("input:not([type=checkbox]), textarea, select, [role=tab], .microscope *")) return;
     const others = [...document.querySelectorAll(".stepper")].filter((part) => part.getClientRects().length);
     if (!others.includes(root) || (others.length > 1 && !root.contains(event.target))) return;
+    if (root.hasAttribute("data-editable") && s.current >= 0) {  // choose a region and pick it, by keyboard
+      const down = {ArrowDown: 1, ArrowUp: -1}[event.key];
+      if (down) point(s.region < 0 ? best(s.looks[s.current]) : (s.region + down + regions) % regions);
+      else if (event.key === "Enter" && s.region >= 0 && !event.target.matches("summary")) s.say("pick", {region: s.region});
+      if (down || (event.key === "Enter" && s.region >= 0)) { event.preventDefault(); return; }
+    }
     const ahead = getComputedStyle(words[0].parentElement).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
     const back = ahead === "ArrowLeft" ? "ArrowRight" : "ArrowLeft";
     const to = {[ahead]: Math.min(s.current + 1, count - 1), [back]: Math.max(s.current - 1, 0), Home: 0, End: count - 1,

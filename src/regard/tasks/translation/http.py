@@ -8,6 +8,7 @@ from regard.serve.batching_queue import BatchingQueue
 from regard.serve.http_errors import SAID
 from regard.serve.request_limits import Limits, check_texts
 from regard.serve.served_models import Served, find
+from regard.tasks.translation.http_microscope import add_microscope
 from regard.tasks.translation.http_models import Translations, Wanted, translate
 from regard.tasks.translation.http_stream import add_stream
 
@@ -24,4 +25,5 @@ def routes(models: Sequence[Served], queue: BatchingQueue, limits: Limits) -> AP
         return await translate(served, wanted, wanted.texts, queue, limits)
 
     add_stream(routes, models, queue, limits)
+    add_microscope(routes, models, queue, limits)
     return routes
