@@ -5,8 +5,8 @@
     python bench/lesson.py demo/model transformer
 
 `measured.json` in docs/lesson gets all numbers, docs/images/lesson the pictures, and what stands between the markers
-of a page is written anew from the numbers (`--fill` does that alone; a test checks that it is current). It takes about
-two minutes of processor time. Models of your own give other numbers: the prose around them was written for these.
+of a page is written anew from the numbers (`--fill` does that alone; a test checks that it is current). It takes less
+than a minute of processor time. Models of your own give other numbers: the prose around them was written for these.
 """
 
 import argparse
@@ -15,15 +15,15 @@ import json
 import math
 import platform
 import random
-import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lesson_agreement
+import lesson_pages
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DOCS = Path(__file__).parents[1] / "docs" / "lesson"
+DOCS = lesson_pages.DOCS
 IMAGES = DOCS.parent / "images" / "lesson"
-MARKED = re.compile(r"(?<=<!-- measured: )(\w+)( -->\n).*?(?=<!-- end of measured -->)", re.DOTALL)
 
 LONG = "phrasebook:31-40:16"
 TEST = "phrasebook:200"
@@ -100,6 +99,7 @@ def bottleneck(translator: Translator, config: ModelConfig) -> dict[str, Any]:
     save_figure(IMAGES / "gradients.svg", [], draw)
     whole_, fixed = medians.values()
     return {
+        "data": LONG,
         "sentences": len(pairs),
         "tokens": float(np.mean([one.norms.shape[1] for one in found])),
         "numbers": config.encoder.width,
@@ -127,6 +127,7 @@ def alignment(translator: Translator, config: ModelConfig) -> dict[str, Any]:
     }
     (untrained,) = alignment_scores(_untrained(translator, config), pairs)
     return {
+        "data": TEST,
         "translation": translation.text,
         "largest": [
             [translation.attention.target[row], translation.attention.source[column], float(weights[column])]
@@ -147,7 +148,8 @@ def alignment(translator: Translator, config: ModelConfig) -> dict[str, Any]:
 def _diagonal(pair: Pair) -> frozenset[tuple[int, int]]:
     """Link each target word to the source word at the same relative place."""
     read, written = len(pair.source.split()), len(pair.target.split())
-    return frozenset((min(read - 1, round(place * (read - 1) / max(1, written - 1))), place) for place in range(written))
+    step = (read - 1) / max(1, written - 1)
+    return frozenset((round(place * step), place) for place in range(written))
 
 
 # -- 3: scores --------------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def score_functions() -> dict[str, Any]:
         axes.legend(frameon=False, fontsize=9, ncols=2)
 
     save_figure(IMAGES / "score-widths.svg", [], draw)
-    return {"widths": WIDTHS, "entropy": found}
+    return {"widths": WIDTHS, "keys": KEYS, "queries": QUERIES, "entropy": found}
 
 
 def _relative_entropy(weights: NDArray[Any]) -> float:
@@ -283,6 +285,8 @@ def uniform(translator: Translator, config: ModelConfig) -> dict[str, Any]:
     outcome = broken["uniform attention"]
     assert outcome.finding is not None
     return {
+        "data": TEST,
+        "words": len(WORDS),
         "entropy": found,
         "loss": {name: _loss(*each) for name, each in models.items()},
         "bleu": {
@@ -309,7 +313,7 @@ def _untrained(translator: Translator, config: ModelConfig) -> Translator:
 def _zeroed(translator: Translator) -> Translator:
     """Return a copy whose additive scores are all zero."""
     model = copy.deepcopy(translator.model)
-    model.decoder.source_attentions[0].score.v_a.weight.data.zero_()  # type: ignore[union-attr]
+    model.decoder.source_attentions[0].score.v_a.weight.data.zero_()  # type: ignore[operator, union-attr]
     return Translator(model, translator.tokenizers, translator.options)
 
 
@@ -378,135 +382,7 @@ def _matrix(axes: "Axes", weights: NDArray[Any], across: Sequence[str], down: Se
         spine.set_visible(False)
 
 
-# -- pages ------------------------------------------------------------------------------------------------------------
-
-
-def blocks(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return what stands between the markers of each page."""
-    one, two, three, four, five = (
-        found[name] for name in ("bottleneck", "alignment", "scores", "agreement", "uniform")
-    )  # fmt: skip
-    made = f"Made with {found['made_with']}."
-    return {
-        "bottleneck": _bottleneck_block(one, made),
-        "alignment": _alignment_block(two, made),
-        "scores": _scores_block(three, made),
-        "heads": _heads_block(four),
-        "routes": _routes_block(four, made),
-        "uniform": _uniform_block(five, made),
-        "doctor": "```text\n" + "\n".join(five["doctor"]) + "\n```\n",
-    }
-
-
-def _bottleneck_block(one: Mapping[str, Any], made: str) -> str:
-    fixed = one["fixed"]
-    return (
-        f"| gradient at the source token | first | in the middle | last |\n|---|---|---|---|\n"
-        f"| through the fixed vector alone | {fixed['first']:.4f} | {fixed['middle']:.4f} | {fixed['last']:.4f} |\n\n"
-        f"With attention the median is nowhere below {one['least']:.2f}. Over the whole "
-        f"source, the gradient\nthrough the fixed vector ({one['numbers']} numbers) is {one['share']:.1%} of that through all paths. 1 is the token that matters most. Measured on the {one['sentences']} sentences of "
-        f"`{LONG}`\n({one['tokens']:.0f} tokens on average), medians over sentences, with the model of `regard demo`.\n{made}\n"
-    )
-
-
-def _alignment_block(two: Mapping[str, Any], made: str) -> str:
-    names = {
-        "diagonal": "the word at the same relative place",
-        "untrained": "the same model before training, its largest weight",
-        "attention": "the trained model, its largest weight",
-        "posterior": "the trained model, once it knows the target word ([posterior](../decoding.md#where-a-word-came-from))",
-    }
-    rows = "".join(f"| {names[name]} | {value:.3f} |\n" for name, value in two["aer"].items())
-    return (
-        f"| each target word is linked to | alignment error rate |\n|---|---|\n{rows}\n"
-        f"Measured on `{TEST}`, held out, with the reference as target. The model of `regard demo` reaches "
-        f"{two['bleu']:.1f} BLEU there\n({two['signature']}). {made}\n"
-    )
-
-
-def _scores_block(three: Mapping[str, Any], made: str) -> str:
-    head = "| score | " + " | ".join(str(width) for width in three["widths"]) + " |\n"
-    rows = "".join(
-        f"| {name} | " + " | ".join(f"{value:.2f}" for value in values) + " |\n"
-        for name, values in three["entropy"].items()
-    )
-    return (
-        f"{head}|{'---|' * (1 + len(three['widths']))}\n{rows}\n"
-        f"Entropy of the softmax relative to uniform weights, by width: {QUERIES} random queries on {KEYS} random keys, of unit "
-        f"variance, scores as they\nare before training, seed 1. {made}\n"
-    )
-
-
-def _heads_block(four: Mapping[str, Any]) -> str:
-    names = {"participle": "“it” to the noun it stands for", "adjective": "adjective to its noun"}
-    rows = "".join(
-        f"| {names[kind]} | layer {one['layer']}, head {one['head']} | {one['weight']:.2f} | {one['even']:.2f} "
-        f"| {one['largest']:.0%} |\n"
-        for kind, one in four["kinds"].items()
-    )
-    return (
-        "| from | chosen head | weight on the noun | uniform would be | sentences where it is the largest |\n"
-        f"|---|---|---|---|---|\n{rows}"
-    )
-
-
-def _routes_block(four: Mapping[str, Any], made: str) -> str:
-    names = {
-        "nothing": "nothing",
-        "the chosen head": "chosen head of the encoder",
-        "encoder": "all heads of the encoder",
-        "cross-attention": "decoder's attention to the source",
-        "decoder's own": "decoder's attention to its own French noun",
-        "all three": "all of these",
-    }
-    kinds = four["kinds"]
-    rows = ""
-    for route, name in names.items():
-        cells = [_cell(kinds[kind]["routes"].get(route)) for kind in ("participle", "adjective")]
-        rows += f"| {name} | {cells[0]} | {cells[1]} |\n"
-    count = kinds["participle"]["sentences"]
-    return (
-        "| may not see the noun | l'a vendu**e** | **la** petit**e** robe |\n|---|---|---|\n"
-        f"{rows}\nIn a cell: mean log of how many times likelier the right gender is than the wrong one; in brackets, how often it is "
-        f"likelier, with\nfeminine and with masculine nouns. {count} sentences of each kind, half with feminine nouns. "
-        f"Transformer: weights of step {four['steps']:,} of\n{four['planned']:,} planned, BLEU {four['bleu']:.1f} at validation. {made}\n"
-    )
-
-
-def _cell(one: Mapping[str, float] | None) -> str:
-    return "–" if one is None else f"{one['odds']:+.2f} ({one['feminine']:.0%}, {one['masculine']:.0%})"
-
-
-def _uniform_block(five: Mapping[str, Any], made: str) -> str:
-    names = {
-        "trained": "translation, trained (`regard demo`)",
-        "untrained": "the same before training",
-        "zeroed": "the trained one, scores set to zero",
-        "reversing": "small model, trained to reverse six words",
-        "guessing": "the same, trained to count on from any word",
-    }
-    rows = "".join(
-        f"| {name} | {five['entropy'][key]:.3f} | {five['loss'][key]:.3f} |\n" for key, name in names.items()
-    )
-    floor = math.log(len(WORDS)) / 7
-    return (
-        f"| model | entropy, uniform = 1 | loss per target token, nats |\n|---|---|---|\n{rows}\n"
-        f"Zeroing the scores takes the translation model from {five['bleu']['trained']:.1f} to {five['bleu']['zeroed']:.1f} BLEU on "
-        f"`{TEST}`. Entropy and\nloss: 100 held-out pairs each, with the reference as target, without the step of the end "
-        f"token (entropy). The two small models\nhave {five['parameters']:,} parameters and 250 steps of training each. Nothing can count better than {floor:.3f} nats: the first of "
-        f"seven tokens\nis any of {len(WORDS)} words, the others are certain. {made}\n"
-    )
-
-
-def fill(page: str, written: Mapping[str, str]) -> str:
-    """Write the blocks of a page anew."""
-    return MARKED.sub(lambda match: f"{match[1]}{match[2]}\n{written[match[1]]}\n", page)
-
-
-def filled() -> dict[Path, str]:
-    """Return every page as it is to be, from the numbers on record."""
-    written = blocks(json.loads((DOCS / "measured.json").read_text(encoding="utf-8")))
-    return {path: fill(path.read_text(encoding="utf-8"), written) for path in sorted(DOCS.glob("*.md"))}
+# -- all ---------------------------------------------------------------------------------------------------------------
 
 
 def measure(demo: Path, transformer: Path) -> dict[str, Any]:
@@ -535,7 +411,7 @@ def main() -> None:
         found = measure(options.demo, options.transformer)
         (DOCS / "measured.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(f"{time.process_time():.0f} s of processor time")
-    for path, text in filled().items():
+    for path, text in lesson_pages.filled().items():
         path.write_text(text, encoding="utf-8")
 
 

@@ -22,13 +22,25 @@ from regard.models.seq2seq import Seq2Seq
 from regard.shapes import Float, Tensor
 
 CHOOSING = {
-    **{"dress": ("la", "robe"), "hat": ("le", "chapeau"), "letter": ("la", "lettre"), "book": ("le", "livre")},
-    **{"cup": ("la", "tasse"), "cake": ("le", "gâteau"), "car": ("la", "voiture"), "boat": ("le", "bateau")},
+    "dress": ("la", "robe"),
+    "hat": ("le", "chapeau"),
+    "letter": ("la", "lettre"),
+    "book": ("le", "livre"),
+    "cup": ("la", "tasse"),
+    "cake": ("le", "gâteau"),
+    "car": ("la", "voiture"),
+    "boat": ("le", "bateau"),
 }
 """Nouns on which the head is chosen, with their French; a feminine one and a masculine one in turn."""
 MEASURING = {
-    **{"shirt": ("la", "chemise"), "newspaper": ("le", "journal"), "key": ("la", "clé"), "bag": ("le", "sac")},
-    **{"box": ("la", "boîte"), "cheese": ("le", "fromage"), "flower": ("la", "fleur"), "bicycle": ("le", "vélo")},
+    "shirt": ("la", "chemise"),
+    "newspaper": ("le", "journal"),
+    "key": ("la", "clé"),
+    "bag": ("le", "sac"),
+    "box": ("la", "boîte"),
+    "cheese": ("le", "fromage"),
+    "flower": ("la", "fleur"),
+    "bicycle": ("le", "vélo"),
 }
 SUBJECTS = {"the king": "le roi", "my sister": "ma sœur", "she": "elle", "Paul": "Paul"}
 DEEDS = (("bought", "acheté", "sold", "vendu"), ("found", "trouvé", "lost", "perdu"))
