@@ -56,7 +56,7 @@ def test_mutated_folders_translate_or_are_refused(sound, tmp_path):
     found, wrong = survive(sound, range(150), tmp_path / "mutated")
     assert not wrong
     assert found.total() == 150
-    assert min(found.values()) > 20, found
+    assert min(found.values()) > 5, found
 
 
 @pytest.mark.parametrize("name", ["gnmt2016-small", "lm-lstm-small", "lm-attention-small", "transformer2017-small"])
