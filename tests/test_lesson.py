@@ -4,12 +4,13 @@ import importlib
 import json
 import random
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from known import transformer
 
+from known import transformer
 from regard.attention.weight_hooks import Look
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
@@ -140,7 +141,7 @@ def test_what_is_counted_has_nothing_to_do_with_the_source_and_what_is_reversed_
     for _ in range(50):
         words = lesson._counted(draw).target.split()
         places = [lesson.WORDS.index(word) for word in words]
-        assert all((after - before) % len(lesson.WORDS) == 1 for before, after in zip(places, places[1:], strict=False))
+        assert all((after - before) % len(lesson.WORDS) == 1 for before, after in pairwise(places))
         pair = lesson._reversed(draw)
         assert pair.target.split() == pair.source.split()[::-1]
 
