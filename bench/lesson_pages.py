@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.viz.trace import AttentionTrace
+from regard.viz.trace_page import text_page
+
 DOCS = Path(__file__).parents[1] / "docs" / "lesson"
 MARKED = re.compile(r"(?<=<!-- measured: )(\w+) -->\n.*?(?=<!-- end of measured -->)", re.DOTALL)
 
@@ -51,9 +54,11 @@ def blocks(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def filled() -> dict[Path, str]:
-    """Return every page as it is to be, from the numbers on record."""
+    """Return every page as it is to be, from the numbers and the trace on record."""
     written = blocks(json.loads((DOCS / "measured.json").read_text(encoding="utf-8")))
-    return {path: fill(path.read_text(encoding="utf-8"), written) for path in sorted(DOCS.glob("*.md"))}
+    pages = {path: fill(path.read_text(encoding="utf-8"), written) for path in sorted(DOCS.glob("*.md"))}
+    stepper = text_page(AttentionTrace.load(DOCS / "alignment.json"), title="Alignment for free")
+    return {**pages, DOCS / "alignment.html": stepper}
 
 
 def fill(page: str, written: Mapping[str, str]) -> str:

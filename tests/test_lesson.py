@@ -34,7 +34,7 @@ def benches():
 def test_the_pages_have_the_numbers_on_record(benches):
     _, pages, _ = benches
     filled = pages.filled()
-    assert {path.stem for path in filled} == set(ORDER)
+    assert {path.stem for path in filled} == {*ORDER, "alignment"}
     for path, text in filled.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run python bench/lesson.py --fill"
     record = json.loads((pages.DOCS / "measured.json").read_text(encoding="utf-8"))
@@ -66,6 +66,7 @@ def test_right_and_wrong_differ_in_the_words_that_agree_alone(benches, kind):
         assert tuple(i for i, words in enumerate(zip(right, wrong, strict=True)) if len({*words}) > 1) == sentence.due
         article, noun = (agreement.MEASURING | agreement.CHOOSING)[source[sentence.noun]]
         assert f"{article} {noun}" in sentence.right or right[sentence.due[0]] == article
+        assert right[sentence.due[-1]].endswith("e") == sentence.feminine == (article == "la")
         assert {source[place] for place in sentence.agreeing} <= {"it", "the", "small", "big"}
         assert [right[place] for place in sentence.told] == ([article, noun] if kind == "participle" else [])
     assert not agreement.MEASURING.keys() & agreement.CHOOSING
