@@ -118,7 +118,7 @@ def alignment(translator: Translator, config: ModelConfig) -> dict[str, Any]:
     """Draw the matrix of one sentence, and compare the alignment error rate with that of two guesses."""
     (translation,) = translator.translate([SHOWN])
     translation.attention.save(IMAGES / "alignment.svg")
-    translation.attention.save(DOCS / "alignment.html", title="Alignment for free")
+    translation.attention.save(DOCS / "alignment.json")
     pairs = [pair for pair in open_corpus([TEST]) if pair.alignment is not None]
     diagonal = alignment_error_rate([(_diagonal(pair), pair.alignment) for pair in pairs if pair.alignment])
     reports = {

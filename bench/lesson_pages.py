@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.viz.trace import AttentionTrace
+from regard.viz.trace_page import text_page
+
 DOCS = Path(__file__).parents[1] / "docs" / "lesson"
 MARKED = re.compile(r"(?<=<!-- measured: )(\w+) -->\n.*?(?=<!-- end of measured -->)", re.DOTALL)
 
@@ -51,9 +54,11 @@ def blocks(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def filled() -> dict[Path, str]:
-    """Return every page as it is to be, from the numbers on record."""
+    """Return every page as it is to be, from the numbers and the trace on record."""
     written = blocks(json.loads((DOCS / "measured.json").read_text(encoding="utf-8")))
-    return {path: fill(path.read_text(encoding="utf-8"), written) for path in sorted(DOCS.glob("*.md"))}
+    pages = {path: fill(path.read_text(encoding="utf-8"), written) for path in sorted(DOCS.glob("*.md"))}
+    stepper = text_page(AttentionTrace.load(DOCS / "alignment.json"), title="Alignment for free")
+    return {**pages, DOCS / "alignment.html": stepper}
 
 
 def fill(page: str, written: Mapping[str, str]) -> str:
@@ -118,7 +123,8 @@ def _routes(four: Mapping[str, Any], made: str) -> str:
         "In a cell: mean log of how many times likelier the right gender is than the wrong one; in brackets, how often",
         "it is likelier, with feminine and with masculine nouns.",
         f"{kinds['participle']['sentences']} sentences of each kind, half of them with feminine nouns. Transformer:",
-        f"weights of step {four['steps']:,} of {four['planned']:,} planned, BLEU {four['bleu']:.1f} at validation. {made}",
+        f"weights of step {four['steps']:,} of {four['planned']:,} planned, BLEU {four['bleu']:.1f} at validation.",
+        made,
     )
 
 
@@ -132,6 +138,6 @@ def _uniform(five: Mapping[str, Any], made: str) -> str:
         f"Zeroing the scores takes the translation model from {five['bleu']['trained']:.1f} to",
         f"{five['bleu']['zeroed']:.1f} BLEU on `{five['data']}`. Entropy (without the step of the end token) and loss:",
         f"100 held-out pairs each, with the reference as target. The two small models have {five['parameters']:,}",
-        f"parameters and 250 steps of training each. Nothing can count better than {math.log(five['words']) / 7:.3f} nats: the",
-        f"first of seven tokens is any of {five['words']} words, the others are certain. {made}",
+        f"parameters and 250 steps of training each. Nothing can count better than {math.log(five['words']) / 7:.3f}",
+        f"nats: the first of seven tokens is any of {five['words']} words, the others are certain. {made}",
     )

@@ -4,12 +4,13 @@ import importlib
 import json
 import random
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from known import transformer
 
+from known import transformer
 from regard.attention.weight_hooks import Look
 from regard.data.pair import Pair
 from regard.data.tokenizers import Tokenizers
@@ -33,7 +34,7 @@ def benches():
 def test_the_pages_have_the_numbers_on_record(benches):
     _, pages, _ = benches
     filled = pages.filled()
-    assert {path.stem for path in filled} == set(ORDER)
+    assert {path.stem for path in filled} == {*ORDER, "alignment"}
     for path, text in filled.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run python bench/lesson.py --fill"
     record = json.loads((pages.DOCS / "measured.json").read_text(encoding="utf-8"))
@@ -65,6 +66,7 @@ def test_right_and_wrong_differ_in_the_words_that_agree_alone(benches, kind):
         assert tuple(i for i, words in enumerate(zip(right, wrong, strict=True)) if len({*words}) > 1) == sentence.due
         article, noun = (agreement.MEASURING | agreement.CHOOSING)[source[sentence.noun]]
         assert f"{article} {noun}" in sentence.right or right[sentence.due[0]] == article
+        assert right[sentence.due[-1]].endswith("e") == sentence.feminine == (article == "la")
         assert {source[place] for place in sentence.agreeing} <= {"it", "the", "small", "big"}
         assert [right[place] for place in sentence.told] == ([article, noun] if kind == "participle" else [])
     assert not agreement.MEASURING.keys() & agreement.CHOOSING
@@ -140,7 +142,7 @@ def test_what_is_counted_has_nothing_to_do_with_the_source_and_what_is_reversed_
     for _ in range(50):
         words = lesson._counted(draw).target.split()
         places = [lesson.WORDS.index(word) for word in words]
-        assert all((after - before) % len(lesson.WORDS) == 1 for before, after in zip(places, places[1:], strict=False))
+        assert all((after - before) % len(lesson.WORDS) == 1 for before, after in pairwise(places))
         pair = lesson._reversed(draw)
         assert pair.target.split() == pair.source.split()[::-1]
 
