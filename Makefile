@@ -15,7 +15,7 @@ demo: $(RUNTIME)  ## train a small translator on the embedded corpus and look at
 	@$(BIN)/regard demo
 
 test: $(INSTALLED)  ## the test suite, on all cores
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 slow: $(INSTALLED)  ## the trainings that take minutes
 	OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/pytest -m slow
