@@ -75,8 +75,10 @@ class TestLaws:
     def test_words_are_what_white_space_separates(self, tokenizer_of, kind, text):
         """Tokens of one word stand together, in order, and no word that begins a token is missed."""
         tokenizer = tokenizer_of(kind)
+        if kind != "words":  # white space may be an unknown character: leave such out
+            text = "".join(char for char in text if UNK not in tokenizer.encode(char))
         ids = tokenizer.encode(text)
-        assume(kind == "words" or UNK not in ids)  # white space may be an unknown character
+        assume(kind == "words" or UNK not in ids)
         words = tokenizer.words(ids)
         count = len(text.split())
         assert len(words) == len(ids)
