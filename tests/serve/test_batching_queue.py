@@ -115,3 +115,20 @@ def test_many_threads_get_their_own_answers(held):
         assert [job.result() for job in own] == [[(number * 100 + i) * 10] for i in range(20)]
     assert max(map(len, held.batches)) <= 8
     queue.close()
+
+
+def test_answers_that_cannot_be_measured_are_answers_all_the_same(caplog):
+    class Failing:
+        def queued(self, length):
+            pass
+
+        def batch(self, seconds, answers):
+            raise TypeError("answers of a kind that nobody counts")
+
+    queue = BatchingQueue(monitor=Failing())
+    try:
+        for number in (1, 2):
+            assert queue.ask("key", [number], lambda things: [10 * thing for thing in things]).result(10) == [10 * number]
+    finally:
+        queue.close()
+    assert "regard: a batch could not be measured." in caplog.text

@@ -3,6 +3,7 @@
 One thread serves all models: torch already uses all cores, and models need not be thread-safe.
 """
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from regard.errors import RegardError
+
+logger = logging.getLogger("regard")
 
 Work = Callable[[list[Any]], Sequence[Any]]
 """Takes a batch of inputs and returns one answer each, in order."""
@@ -170,6 +173,9 @@ class BatchingQueue:
                 job.answer.set_exception(error)
             return
         if self._monitor is not None:
-            self._monitor.batch(time.monotonic() - begun, answers)
+            try:
+                self._monitor.batch(time.monotonic() - begun, answers)
+            except Exception:  # measuring may fail for a new kind of answer; the answers, and the queue's thread, go on
+                logger.exception("regard: a batch could not be measured.")
         for job, share in zip(jobs, shares, strict=True):
             job.answer.set_result(share)
