@@ -128,7 +128,8 @@ def test_answers_that_cannot_be_measured_are_answers_all_the_same(caplog):
     queue = BatchingQueue(monitor=Failing())
     try:
         for number in (1, 2):
-            assert queue.ask("key", [number], lambda things: [10 * thing for thing in things]).result(10) == [10 * number]
+            answer = queue.ask("key", [number], lambda things: [10 * thing for thing in things])
+            assert answer.result(10) == [10 * number]
     finally:
         queue.close()
     assert "regard: a batch could not be measured." in caplog.text
